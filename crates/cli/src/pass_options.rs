@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
-use oriole_driver::{Bisect, IrObjects, Levels, PASSES, Pass, PassLog, PassOptions, PassRun, PassSelection};
+use oriole_driver::{BisectOptions, IrObjectCounts, PASSES, Pass, PassLevels, PassLog, PassOptions, PassRun, PassSelection};
 use serde_json::{Value, json};
 
 #[derive(Args)]
@@ -68,7 +68,9 @@ impl PassArguments {
             stop_after: self.stop_after.clone(),
             disabled: self.disable_pass.clone(),
             measure: self.time_passes.is_some(),
-            bisect: self.opt_bisect_limit.map(|limit| Bisect { limit: u64::try_from(limit).ok(), report: |decision| errln!("{decision}") }),
+            bisect: self
+                .opt_bisect_limit
+                .map(|limit| BisectOptions { limit: u64::try_from(limit).ok(), report: |decision| errln!("{decision}") }),
         })
     }
 
@@ -76,9 +78,9 @@ impl PassArguments {
     pub fn notes(&self, level: u8) -> Vec<String> {
         let named = self.print_before.iter().chain(&self.print_after).chain(&self.stop_after).chain(&self.disable_pass);
         let skipped = named.filter_map(|name| Pass::find(name).ok()).filter(|pass| match pass.levels {
-            Levels::All | Levels::Scheduled => false,
-            Levels::AtLeast(least) => level < least,
-            Levels::Only(only) => level != only,
+            PassLevels::All | PassLevels::Scheduled => false,
+            PassLevels::AtLeast(least) => level < least,
+            PassLevels::Only(only) => level != only,
         });
         skipped.map(|pass| format!("the pass `{}` does not run at -O{level}, only at {}", pass.name, pass.levels)).collect()
     }
@@ -125,7 +127,7 @@ struct PassTotals {
     seconds: f64,
     before: usize,
     after: usize,
-    allocated: IrObjects,
+    allocated: IrObjectCounts,
 }
 
 impl PassTotals {
@@ -135,7 +137,7 @@ impl PassTotals {
             seconds: total.seconds + run.time.as_secs_f64(),
             before: total.before + run.instructions_before,
             after: total.after + run.instructions_after,
-            allocated: IrObjects {
+            allocated: IrObjectCounts {
                 instructions: total.allocated.instructions + run.allocated.instructions,
                 values: total.allocated.values + run.allocated.values,
                 blocks: total.allocated.blocks + run.allocated.blocks,
@@ -161,7 +163,7 @@ phase pass                runs        ms     %    before     after    insts   va
     let mut row = |phase: &str, name: &str, total: &PassTotals, flow: [String; 2]| {
         let percent = if all.seconds > 0.0 { 100.0 * total.seconds / all.seconds } else { 0.0 };
         let (PassTotals { runs, seconds, allocated, .. }, [before, after]) = (total, flow);
-        let IrObjects { instructions, values, blocks } = allocated;
+        let IrObjectCounts { instructions, values, blocks } = allocated;
         let milliseconds = seconds * 1e3;
         // Writing to a string cannot fail.
         let _ = writeln!(

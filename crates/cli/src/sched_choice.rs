@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use oriole_driver::{BackendChoice, ModeChoice, ScheduleBackend, ScheduleKnobs, ScheduleMode, Scheduling};
+use oriole_driver::{BackendChoice, ScheduleBackend, ScheduleKnobs, ScheduleMode, ScheduleModeChoice, Scheduling};
 
 use crate::check::read_input;
 
@@ -12,7 +12,7 @@ pub struct SchedulingChoice {
     /// What instructions are scheduled for: off, reduce-reg (few registers), ilp (hidden latencies), dyn-batch (matrix products in
     /// batches); without it, as the optimization level says
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
-    sched_mode: Option<ModeChoice>,
+    sched_mode: Option<ScheduleModeChoice>,
     #[arg(long, value_name = "BACKEND", value_parser = parse_backend, help = backend_help())]
     sched_backend: Option<BackendChoice>,
     /// Scheduling strategy by name, or auto (tries those that suit the code and keeps the best by the timing model); `--sched-strategy
@@ -61,10 +61,10 @@ impl SchedulingChoice {
     }
 }
 
-fn parse_mode(name: &str) -> Result<ModeChoice, String> {
+fn parse_mode(name: &str) -> Result<ScheduleModeChoice, String> {
     match name {
-        "off" => Ok(ModeChoice::Off),
-        _ => ScheduleMode::parse(name).map(ModeChoice::On).ok_or_else(|| "expected off, reduce-reg, ilp or dyn-batch".to_owned()),
+        "off" => Ok(ScheduleModeChoice::Off),
+        _ => ScheduleMode::parse(name).map(ScheduleModeChoice::On).ok_or_else(|| "expected off, reduce-reg, ilp or dyn-batch".to_owned()),
     }
 }
 
@@ -95,13 +95,13 @@ fn strategy_list() -> String {
 }
 
 fn parse_backend(name: &str) -> Result<BackendChoice, String> {
-    let names = || ScheduleBackend::LETTERS.map(ScheduleBackend::name).join(", ");
+    let names = || ScheduleBackend::BACKENDS_A_B_C.map(ScheduleBackend::name).join(", ");
     BackendChoice::parse(name).ok_or_else(|| format!("expected {}, by-target or auto", names()))
 }
 
 /// Returns the help text of `--sched-backend`, from the table of scheduling strategies.
 fn backend_help() -> String {
-    let backends = ScheduleBackend::LETTERS.map(|backend| format!("{} ({})", backend.name(), backend.strategy().description()));
+    let backends = ScheduleBackend::BACKENDS_A_B_C.map(|backend| format!("{} ({})", backend.name(), backend.strategy().description()));
     format!(
         "Scheduler: {}, by-target (the one that ptxas is said to use for the GPU), auto (tries several and keeps the best by the timing \
          model); without it, the one that measured best",

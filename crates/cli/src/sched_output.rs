@@ -1,7 +1,7 @@
 //! Scheduling reports of `oriole compile`: the options, and where each report is printed.
 
 use clap::Args;
-use oriole_driver::account::{DistanceKind, Distances, LatencyCase, LoopMetrics, StatisticsFigure};
+use oriole_driver::account::{DistanceKind, DistanceStatistics, LatencyCase, LoopMetrics, StatisticsFigure};
 use oriole_driver::{Reports, SchedulingReport};
 use oriole_ptxas::file_name::unescape;
 use serde_json::{Map, Value, json};
@@ -99,7 +99,7 @@ fn fields(figures: &[(String, StatisticsFigure)]) -> Value {
 }
 
 /// Formats the distances of one latency category.
-fn hiding((category, found): (DistanceKind, Distances)) -> (String, Value) {
+fn hiding((category, found): (DistanceKind, DistanceStatistics)) -> (String, Value) {
     let value = json!({
         "num": found.count,
         "min": found.least,

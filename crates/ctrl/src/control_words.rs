@@ -16,17 +16,17 @@ use oriole_ir::{Function, Inst, Op, OperandKind};
 use oriole_isa::{Control, Instruction, Opcode, Symbols, encode, settle};
 use oriole_support::Index;
 
-use crate::Controls;
-use crate::flow::stalls::Shortfall;
-use crate::flow::{MachineBlock, MachineCode, assign_all};
+use crate::ControlWords;
+use crate::flow::stalls::LatencyShortfall;
+use crate::flow::{MachineBlock, MachineCode, assign_control_words};
 
 /// Maximum number of times that the control words of a function are computed. After each time but the last, one `NOP` with a stall of up to
 /// 15 cycles can be inserted before an instruction; together these `NOP`s cover the longest latencies.
-const MAX_ROUNDS: usize = 8;
+const MAX_CONTROL_WORD_ROUNDS: usize = 8;
 
 /// Computes the control words of all instructions, and inserts `NOP`s where stalls cannot cover a fixed latency.
-pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
-    for _ in 1..MAX_ROUNDS {
+pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> ControlWords {
+    for _ in 1..MAX_CONTROL_WORD_ROUNDS {
         let (controls, shortfalls) = compute_control_words(function, hardware);
         if shortfalls.is_empty() {
             return controls;
@@ -38,10 +38,10 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
 
 /// Computes the control words of the function without inserting instructions. Also returns the latencies that the stalls cannot cover,
 /// sorted by the position of the instruction that would issue too early.
-fn compute_control_words(function: &Function, hardware: &Hardware<'_>) -> (Controls, Vec<Shortfall>) {
+fn compute_control_words(function: &Function, hardware: &Hardware<'_>) -> (ControlWords, Vec<LatencyShortfall>) {
     let order: Vec<Inst> = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied()).collect();
     let (target, rules) = (hardware.target, &*hardware.rules);
-    let mut controls = Controls::new(function);
+    let mut controls = ControlWords::new(function);
     controls.encoded = vec![None; function.insts.len()];
     let instruction = |&inst: &Inst| {
         let mut instruction = Instruction { control: Control::BLANK, ..machine_instruction(function, inst, &|_| 0) };
@@ -54,7 +54,7 @@ fn compute_control_words(function: &Function, hardware: &Hardware<'_>) -> (Contr
     };
     let instructions: Vec<Instruction> = order.iter().map(instruction).collect();
     let code = MachineCode { instructions: &instructions, blocks: machine_blocks_of(function) };
-    let done = assign_all(&code, hardware, false);
+    let done = assign_control_words(&code, hardware, false);
     for (&inst, control) in order.iter().zip(done.controls) {
         controls.set(inst, control);
     }
@@ -62,7 +62,7 @@ fn compute_control_words(function: &Function, hardware: &Hardware<'_>) -> (Contr
 }
 
 /// Inserts a `NOP` before each instruction that would issue too early, because the stalls before it cannot cover a fixed latency.
-fn insert_nops(function: &mut Function, shortfalls: &[Shortfall]) {
+fn insert_nops(function: &mut Function, shortfalls: &[LatencyShortfall]) {
     let mut starts = Vec::with_capacity(function.layout.len());
     let mut start = 0;
     for &block in &function.layout {

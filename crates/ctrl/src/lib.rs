@@ -16,17 +16,17 @@ use oriole_support::Index;
 
 /// The control words of a function, one for each instruction.
 #[derive(Clone, Default, Debug)]
-pub struct Controls {
+pub struct ControlWords {
     /// The control word of each instruction.
     words: Vec<Control>,
-    /// For each instruction: its encoding with a zero control word; `None` if it was not encoded. See [`Controls::encoded`].
+    /// For each instruction: its encoding with a zero control word; `None` if it was not encoded. See [`ControlWords::encoded`].
     encoded: Vec<Option<u128>>,
 }
 
-impl Controls {
+impl ControlWords {
     /// Returns the control words of a function before any is computed: the default one for each instruction.
-    fn new(function: &Function) -> Controls {
-        Controls { words: vec![Control::default(); function.insts.len()], encoded: Vec::new() }
+    fn new(function: &Function) -> ControlWords {
+        ControlWords { words: vec![Control::default(); function.insts.len()], encoded: Vec::new() }
     }
 
     /// Returns the control word of an instruction; the default control word if none was set.

@@ -20,21 +20,21 @@ use oriole_ir::machine::machine_instruction;
 use oriole_ir::{Function, Inst, Op, OperandKind, RegFile};
 use oriole_isa::{Control, Latency, Opcode, Pipe, Symbol, Symbols, find_form};
 
-use crate::Controls;
+use crate::ControlWords;
 
 /// Index of the scoreboard that signals that results are written (the write barrier).
-const RESULT_BOARD: u8 = 0;
+const RESULT_SCOREBOARD: u8 = 0;
 /// Index of the scoreboard that signals that sources are read (the read barrier).
-const SOURCE_BOARD: u8 = 1;
+const SOURCE_SCOREBOARD: u8 = 1;
 /// The longest stall that can be encoded, in cycles. The hardware stalls that long only if the yield bit is set.
-const LONGEST_STALL: u8 = 15;
+const LONGEST_STALL_CYCLES: u8 = 15;
 
 /// Computes the control words of all instructions for -O0, so that each instruction completes before the next one issues. Inserts `NOP`s
 /// after instructions whose latency is longer than the longest stall.
-pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
-    let assigner = SerialAssigner { hardware };
+pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> ControlWords {
+    let assigner = SerialControlAssigner { hardware };
     assigner.insert_nops(function);
-    let mut controls = Controls::new(function);
+    let mut controls = ControlWords::new(function);
     // Bit mask of the scoreboards that the previous instruction in the layout sets.
     let mut wait = 0;
     for &block in &function.layout {
@@ -48,12 +48,12 @@ pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
 }
 
 /// Computes control words for -O0, with the latencies of the target or of the user's hardware profile.
-struct SerialAssigner<'a> {
+struct SerialControlAssigner<'a> {
     /// The target, its model and the user's hardware profile.
     hardware: &'a Hardware<'a>,
 }
 
-impl SerialAssigner<'_> {
+impl SerialControlAssigner<'_> {
     /// Inserts `NOP`s, each of which stalls as long as possible, after instructions whose fixed latency is longer than one stall.
     fn insert_nops(&self, function: &mut Function) {
         for block in function.layout.clone() {
@@ -93,8 +93,8 @@ impl SerialAssigner<'_> {
         let waits = self.needed_scoreboards(opcode, &instruction.modifiers);
         // `LDGDEPBAR` sets its scoreboard when the copies before it are complete, so the next instruction waits for them.
         let signals = matches!(opcode, Opcode::FENCE | Opcode::LDGDEPBAR);
-        let has_results = signals || function.results(inst).iter().any(|operand| is_register(operand.kind));
-        let has_sources = function.sources(inst).iter().any(|operand| is_register(operand.kind)) || opcode == Opcode::MEMBAR;
+        let has_results = signals || function.results(inst).iter().any(|operand| is_scoreboard_register(operand.kind));
+        let has_sources = function.sources(inst).iter().any(|operand| is_scoreboard_register(operand.kind)) || opcode == Opcode::MEMBAR;
         let sets_sources = waits.sources && has_sources && self.can_set_read_barrier(function, inst);
         let sets_results = waits.results && has_results;
         if !sets_results && !sets_sources {
@@ -106,8 +106,8 @@ impl SerialAssigner<'_> {
         Control {
             stall: if is_slow { self.longest_stall() } else { waits.stall },
             stay: !is_slow,
-            write_barrier: sets_results.then_some(RESULT_BOARD),
-            read_barrier: sets_sources.then_some(SOURCE_BOARD),
+            write_barrier: sets_results.then_some(RESULT_SCOREBOARD),
+            read_barrier: sets_sources.then_some(SOURCE_SCOREBOARD),
             wait,
             reuse: 0,
         }
@@ -122,7 +122,7 @@ impl SerialAssigner<'_> {
 
     /// Returns the longest stall in cycles: 15, or less if the user's hardware profile says so.
     fn longest_stall(&self) -> u8 {
-        u8::try_from(self.hardware.machine.max_stall).map_or(LONGEST_STALL, |most| most.min(LONGEST_STALL))
+        u8::try_from(self.hardware.machine.max_stall).map_or(LONGEST_STALL_CYCLES, |most| most.min(LONGEST_STALL_CYCLES))
     }
 
     /// Returns whether the results and whether the sources of an instruction need a scoreboard, and the stall, in cycles, of an instruction
@@ -133,7 +133,7 @@ impl SerialAssigner<'_> {
         match self.hardware.replaced_model {
             Some(known) => {
                 let class = Classes::get().of(opcode, modifiers);
-                changed_waits(self.hardware.model, known, class, self.longest_stall()).unwrap_or(usual)
+                waits_changed_by_profile(self.hardware.model, known, class, self.longest_stall()).unwrap_or(usual)
             }
             None => usual,
         }
@@ -142,7 +142,7 @@ impl SerialAssigner<'_> {
 
 /// Returns which scoreboards an instruction class needs according to the user's `model`, if that differs from the built-in model `known`
 /// for the class; otherwise `None`. A class with a changed fixed latency that exceeds the longest stall uses scoreboards instead of stalls.
-fn changed_waits(model: &Model, known: &Model, class: SchedClass, longest_stall: u8) -> Option<Waits> {
+fn waits_changed_by_profile(model: &Model, known: &Model, class: SchedClass, longest_stall: u8) -> Option<Waits> {
     let said = model.waits(class);
     if said != known.waits(class) {
         return Some(said);
@@ -153,6 +153,6 @@ fn changed_waits(model: &Model, known: &Model, class: SchedClass, longest_stall:
 }
 
 /// Returns whether an operand is a register that scoreboards protect: one of any register file except convergence barriers.
-fn is_register(kind: OperandKind) -> bool {
+fn is_scoreboard_register(kind: OperandKind) -> bool {
     matches!(kind, OperandKind::Register { file, .. } if file != RegFile::Convergence)
 }

@@ -2,9 +2,9 @@
 //!
 //! After an instruction without the yield flag, the scheduler of a sub-partition continues with the same warp if it can issue; after one
 //! with the flag it switches to the next warp. Which is better depends on the code: a warp that keeps the issue slot gets to its next load
-//! sooner, while switching lets all warps start their loads. So the control words are computed with each rule of [`ALTERNATIVE_RULES`], and
+//! sooner, while switching lets all warps start their loads. So the control words are computed with each rule of [`ALTERNATIVE_YIELD_RULES`], and
 //! the resident warps of a sub-partition are simulated on each loop body and on the other blocks, one after the other. The rule with the
-//! fewest cycles wins; of equal ones, and without a gain of [`MIN_GAIN`], the usual one.
+//! fewest cycles wins; of equal ones, and without a gain of [`MIN_CYCLE_GAIN_FRACTION`], the usual one.
 //!
 //! The model has issue slots, stalls, yields, scoreboards with usual latencies, and the units with their rates, for one sub-partition. It
 //! has no memory bandwidth, register banks or barriers between warps. Its cost is linear in the number of instructions.
@@ -17,7 +17,7 @@ use oriole_ir::analysis::{ControlFlow, LoopModel, Loops};
 use oriole_ir::{Function, Inst};
 use oriole_isa::Control;
 
-use crate::{Controls, control_words};
+use crate::{ControlWords, control_words};
 
 /// A rule that decides which instructions of fixed latency let the hardware switch to another warp (yield).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,17 +32,17 @@ struct YieldRule {
 
 /// The yield rules that are compared with the usual one: yield at every stall of two cycles or more; at longer stalls only; only where the
 /// hardware needs the flag for the stall to last its full length.
-const ALTERNATIVE_RULES: [YieldRule; 3] = [
+const ALTERNATIVE_YIELD_RULES: [YieldRule; 3] = [
     YieldRule { min_stall: 2, overdue_after: 0, overdue_min_stall: 2 },
     YieldRule { min_stall: 5, overdue_after: 20, overdue_min_stall: 3 },
     YieldRule { min_stall: 12, overdue_after: u32::MAX, overdue_min_stall: 12 },
 ];
 
 /// Minimum saving for which another yield rule replaces the usual one, as a fraction of the cycles predicted for the usual rule.
-const MIN_GAIN: f64 = 0.01;
+const MIN_CYCLE_GAIN_FRACTION: f64 = 0.01;
 
 /// Maximum number of instructions of a function for which yield rules are compared. Larger functions get the usual rule.
-const MAX_INSTRUCTIONS: usize = 8_000;
+const MAX_TUNED_INSTRUCTIONS: usize = 8_000;
 
 /// Number of times that the simulation executes a loop body.
 const SIMULATED_ITERATIONS: usize = 4;
@@ -51,7 +51,7 @@ const SIMULATED_ITERATIONS: usize = 4;
 #[derive(Debug)]
 pub struct TunedControls {
     /// The control words under the chosen yield rule.
-    pub controls: Controls,
+    pub controls: ControlWords,
     /// One line of text for the trace: the chosen yield rule and the number of cycles predicted for it.
     pub note: String,
 }
@@ -61,13 +61,13 @@ pub struct TunedControls {
 pub fn run(function: &mut Function, hardware: &Hardware<'_>, warps: u32) -> TunedControls {
     let usual = control_words::run(function, hardware);
     let facts = &hardware.rules.facts;
-    if function.inst_count() > MAX_INSTRUCTIONS || warps < 2 {
+    if function.inst_count() > MAX_TUNED_INSTRUCTIONS || warps < 2 {
         return TunedControls { controls: usual, note: "the usual rule for yields: the function is large, or has one warp".to_owned() };
     }
     let least = predicted_cycles(function, &usual, hardware, warps as usize);
     let mut best =
         (least, YieldRule { min_stall: facts.yield_from, overdue_after: facts.yield_due, overdue_min_stall: facts.yield_due_from }, usual);
-    for rule in ALTERNATIVE_RULES {
+    for rule in ALTERNATIVE_YIELD_RULES {
         let mut rules: ControlRules = hardware.rules.clone().into_owned();
         (rules.facts.yield_from, rules.facts.yield_due, rules.facts.yield_due_from) =
             (rule.min_stall, rule.overdue_after, rule.overdue_min_stall);
@@ -75,7 +75,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>, warps: u32) -> Tune
         // The `NOP`s for long latencies have been inserted already, and yields do not change stalls. So nothing is inserted into this copy.
         let controls = control_words::run(&mut function.clone(), &hardware);
         let found = predicted_cycles(function, &controls, &hardware, warps as usize);
-        if found < best.0 && found < least * (1.0 - MIN_GAIN) {
+        if found < best.0 && found < least * (1.0 - MIN_CYCLE_GAIN_FRACTION) {
             best = (found, rule, controls);
         }
     }
@@ -89,13 +89,13 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>, warps: u32) -> Tune
 
 /// Returns the predicted number of cycles of a function: the sum over its blocks of the cycles of one execution times the estimated number
 /// of executions.
-fn predicted_cycles(function: &Function, controls: &Controls, hardware: &Hardware<'_>, warps: usize) -> f64 {
+fn predicted_cycles(function: &Function, controls: &ControlWords, hardware: &Hardware<'_>, warps: usize) -> f64 {
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
     let mut total = 0.0;
     for &block in &function.layout {
-        let ops: Vec<WarpOp> =
-            function.blocks[block].insts.iter().filter_map(|&inst| WarpOp::new(function, inst, controls, hardware)).collect();
+        let ops: Vec<SimulatedInst> =
+            function.blocks[block].insts.iter().filter_map(|&inst| SimulatedInst::new(function, inst, controls, hardware)).collect();
         let repeats = if flow.successors(block).contains(&block) { SIMULATED_ITERATIONS } else { 1 };
         let executions = LoopModel::TEN_ITERATIONS.executions(loops.depth(block).min(6));
         total += executions * simulate_warps(&ops, repeats, warps) as f64 / repeats as f64;
@@ -104,7 +104,7 @@ fn predicted_cycles(function: &Function, controls: &Controls, hardware: &Hardwar
 }
 
 /// An instruction in the simulation of several warps: its control word, functional unit and latencies.
-struct WarpOp {
+struct SimulatedInst {
     /// The control word of the instruction.
     control: Control,
     /// Index of the functional unit that executes the instruction.
@@ -117,14 +117,14 @@ struct WarpOp {
     read_latency: u64,
 }
 
-impl WarpOp {
+impl SimulatedInst {
     /// Collects the properties of a machine instruction; `None` for a pseudo operation, which has no encoding.
-    fn new(function: &Function, inst: Inst, controls: &Controls, hardware: &Hardware<'_>) -> Option<WarpOp> {
+    fn new(function: &Function, inst: Inst, controls: &ControlWords, hardware: &Hardware<'_>) -> Option<SimulatedInst> {
         let data = &function.insts[inst];
         let class: SchedClass = Classes::get().of(data.op.machine()?, &data.modifiers);
         let busy = ThroughputClass::of(class).cycles(hardware.rates, hardware.machine).unwrap_or(1).max(1);
         let time = hardware.model.time(class);
-        Some(WarpOp {
+        Some(SimulatedInst {
             control: controls.get(inst),
             unit: class.unit().index(),
             unit_cycles: busy.into(),
@@ -147,7 +147,7 @@ struct WarpState {
 }
 
 /// Simulates `warps` warps that execute the instructions `repeats` times. Returns the number of cycles until all warps are done.
-fn simulate_warps(ops: &[WarpOp], repeats: usize, warps: usize) -> u64 {
+fn simulate_warps(ops: &[SimulatedInst], repeats: usize, warps: usize) -> u64 {
     let length = ops.len() * repeats;
     let mut states = vec![WarpState { next_inst: 0, ready_cycle: 0, release_cycles: [0; 8] }; warps];
     let mut free = [0_u64; UNITS];
@@ -192,14 +192,20 @@ fn simulate_warps(ops: &[WarpOp], repeats: usize, warps: usize) -> u64 {
 mod tests {
     use super::*;
 
-    fn op(stall: u8, stay: bool, unit: usize, busy: u64) -> WarpOp {
-        WarpOp { control: Control { stall, stay, ..Control::default() }, unit, unit_cycles: busy, result_latency: 0, read_latency: 0 }
+    fn op(stall: u8, stay: bool, unit: usize, busy: u64) -> SimulatedInst {
+        SimulatedInst {
+            control: Control { stall, stay, ..Control::default() },
+            unit,
+            unit_cycles: busy,
+            result_latency: 0,
+            read_latency: 0,
+        }
     }
 
     /// With one warp the stalls add up; two warps issue during each other's stalls.
     #[test]
     fn warps_fill_the_stalls_of_others() {
-        let ops: Vec<WarpOp> = (0..4).map(|_| op(4, false, 0, 1)).collect();
+        let ops: Vec<SimulatedInst> = (0..4).map(|_| op(4, false, 0, 1)).collect();
         assert_eq!(simulate_warps(&ops, 1, 1), 13);
         assert_eq!(simulate_warps(&ops, 1, 2), 14);
         assert_eq!(simulate_warps(&ops, 2, 1), 29);
@@ -208,8 +214,8 @@ mod tests {
     /// A yield makes a stall of one cycle take two cycles for its own warp, but other warps can issue in between.
     #[test]
     fn a_yield_costs_a_lone_warp_a_cycle() {
-        let stays: Vec<WarpOp> = (0..4).map(|_| op(1, true, 0, 1)).collect();
-        let yields: Vec<WarpOp> = (0..4).map(|_| op(1, false, 0, 1)).collect();
+        let stays: Vec<SimulatedInst> = (0..4).map(|_| op(1, true, 0, 1)).collect();
+        let yields: Vec<SimulatedInst> = (0..4).map(|_| op(1, false, 0, 1)).collect();
         assert_eq!((simulate_warps(&stays, 1, 1), simulate_warps(&yields, 1, 1)), (4, 7));
         assert_eq!((simulate_warps(&stays, 1, 2), simulate_warps(&yields, 1, 2)), (8, 8));
     }
@@ -219,15 +225,15 @@ mod tests {
     #[test]
     fn keeping_the_slot_spreads_loads() {
         let kernel = |stay: bool| {
-            let mut ops: Vec<WarpOp> = (0..8).map(|_| op(2, stay, 0, 2)).collect();
-            ops.push(WarpOp {
+            let mut ops: Vec<SimulatedInst> = (0..8).map(|_| op(2, stay, 0, 2)).collect();
+            ops.push(SimulatedInst {
                 control: Control { stall: 1, stay: true, write_barrier: Some(0), ..Control::default() },
                 unit: 1,
                 unit_cycles: 4,
                 result_latency: 100,
                 read_latency: 0,
             });
-            ops.push(WarpOp {
+            ops.push(SimulatedInst {
                 control: Control { wait: 1, ..op(1, true, 0, 1).control },
                 unit: 0,
                 unit_cycles: 1,

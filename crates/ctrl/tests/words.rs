@@ -2,7 +2,7 @@
 //! tests are files (`filetests/ctrl`); these have instructions, blocks or conditions that a file cannot express.
 
 use oriole_ctrl::flow::stalls::StallCause;
-use oriole_ctrl::flow::{ControlAssignment, MachineBlock, MachineCode, assign_all, assign_with_reasons};
+use oriole_ctrl::flow::{ControlAssignment, MachineBlock, MachineCode, assign_control_words, assign_with_reasons};
 use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
 
@@ -18,7 +18,7 @@ fn code(lines: &[&str]) -> Vec<Instruction> {
 
 fn assign_blocks(lines: &[&str], blocks: Vec<MachineBlock>) -> ControlAssignment {
     let instructions = code(lines);
-    assign_all(&MachineCode { instructions: &instructions, blocks }, &Hardware::built_in(Target::parse("sm_90a").unwrap()), true)
+    assign_control_words(&MachineCode { instructions: &instructions, blocks }, &Hardware::built_in(Target::parse("sm_90a").unwrap()), true)
 }
 
 /// Returns the control words of one block.

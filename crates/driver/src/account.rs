@@ -15,13 +15,13 @@ use oriole_sched::report::lines::{self, ExtraLatency};
 use oriole_sched::report::statistics::{FunctionStatistics, LinkFacts};
 use oriole_sched::report::target::RegisterTarget;
 
-use crate::compile_function::Finished;
+use crate::compile_function::FinishedFunction;
 use crate::function_report::FunctionReport;
 use crate::options::Options;
 use crate::registers::HIDDEN_REGISTERS;
 use crate::schedule::SchedulePlan;
 
-pub use oriole_sched::report::latency_hiding::{DistanceKind, Distances};
+pub use oriole_sched::report::latency_hiding::{DistanceKind, DistanceStatistics};
 pub use oriole_sched::report::lines::ExtraLatency as LatencyCase;
 pub use oriole_sched::report::statistics::{LoopMetrics, StatisticsFigure};
 
@@ -55,7 +55,12 @@ pub struct SchedulingReport {
 
 impl SchedulingReport {
     /// Creates the report of a compiled function; `report` has its resource usage in the cubin.
-    pub(crate) fn new(finished: &Finished, report: &FunctionReport, options: &Options, hardware: &Hardware<'_>) -> SchedulingReport {
+    pub(crate) fn new(
+        finished: &FinishedFunction,
+        report: &FunctionReport,
+        options: &Options,
+        hardware: &Hardware<'_>,
+    ) -> SchedulingReport {
         let data = &finished.report_data;
         let machine = hardware.machine;
         let before = data.before.as_ref();
@@ -125,7 +130,7 @@ impl SchedulingReport {
     }
 
     /// Returns, for each category of instructions, the distances in cycles from the instructions to the first uses of their results.
-    pub fn latency_distances(&self) -> impl Iterator<Item = (DistanceKind, Distances)> + '_ {
+    pub fn latency_distances(&self) -> impl Iterator<Item = (DistanceKind, DistanceStatistics)> + '_ {
         self.code.iter().flat_map(|code| DistanceKind::ALL.into_iter().zip(code.latency_distances))
     }
 

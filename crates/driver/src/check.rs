@@ -9,7 +9,7 @@ use crate::parallel;
 const PARSED_BYTES_PER_INSTRUCTION: usize = 700;
 
 /// Time to renumber the objects of one part of a module, in units of the time to compile one PTX instruction.
-const RENUMBERING_COST: usize = 30;
+const RENUMBERING_COST_INSTRUCTIONS: usize = 30;
 
 /// Parses and checks a PTX module like [`oriole_ptx::check`], with the same result. A module with many kernels is parsed in parts, which
 /// run in parallel as far as `parallelism` allows.
@@ -27,7 +27,7 @@ fn check_in_parts(text: &[u8], options: &Options, parallelism: &Parallelism) -> 
     let size = |&(_, bytes): &(usize, usize)| bytes / PARSED_BYTES_PER_INSTRUCTION;
     let parsed = parallel::map_in_parallel(parallelism, &parts, size, |&(part, _)| split.parse(part));
     let numbered = split.number(parsed)?;
-    let renumbered = parallel::map_in_parallel(parallelism, numbered.parts(), |_| RENUMBERING_COST, NumberedPart::renumber);
+    let renumbered = parallel::map_in_parallel(parallelism, numbered.parts(), |_| RENUMBERING_COST_INSTRUCTIONS, NumberedPart::renumber);
     numbered.join(renumbered)
 }
 
@@ -48,9 +48,9 @@ mod tests {
 
     /// A [`Parallelism`] that runs all tasks on the calling thread and counts them.
     #[derive(Default)]
-    struct Counting(AtomicUsize);
+    struct CountingExecutor(AtomicUsize);
 
-    impl Executor for Counting {
+    impl Executor for CountingExecutor {
         fn execute(&self, count: usize, task: &(dyn Fn(usize) + Sync)) {
             self.0.fetch_add(count, Ordering::Relaxed);
             (0..count).for_each(task);
@@ -62,7 +62,8 @@ mod tests {
         for extra in ["add.u32 %r1, %r1, 1;", "add.u32 %r1, %r1, %r9;"] {
             let text = module(300, extra);
             let whole = oriole_ptx::check(text.as_bytes(), &Options::default());
-            for parallelism in [Parallelism::Threads, Parallelism::Sequential, Parallelism::Executor(Arc::new(Counting::default()))] {
+            for parallelism in [Parallelism::Threads, Parallelism::Sequential, Parallelism::Executor(Arc::new(CountingExecutor::default()))]
+            {
                 let checked = check(text.as_bytes(), &Options::default(), &parallelism);
                 assert_eq!(checked.diagnostics, whole.diagnostics);
                 assert!(oriole_ptx::print(&checked.module) == oriole_ptx::print(&whole.module));
@@ -73,7 +74,7 @@ mod tests {
     #[test]
     fn only_large_modules_are_split() {
         let tasks = |count| {
-            let counting = Arc::new(Counting::default());
+            let counting = Arc::new(CountingExecutor::default());
             check(module(count, "").as_bytes(), &Options::default(), &Parallelism::Executor(Arc::clone(&counting) as Arc<dyn Executor>));
             counting.0.load(Ordering::Relaxed)
         };

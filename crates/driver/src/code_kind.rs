@@ -106,21 +106,21 @@ mod tests {
         CodeKind::of_function(&function).strategies(level).into_iter().map(Backend::name).collect()
     }
 
-    const STRAIGHT: &str = "func kernel @f {\nbb0:\n    R0 = FADD R1, R2\n    EXIT\n}";
-    const LOOP: &str = "func kernel @f {\nbb0:\n    R0 = FADD R0, R2\n    @P0 BRA bb0\n    BRA bb1\nbb1:\n    EXIT\n}";
-    const PRODUCT: &str = "func kernel @f {\nbb0:\n    R4:R7 = HMMA.16816.F32 R20:R23, R24:R25, R4:R7\n    EXIT\n}";
+    const STRAIGHT_LINE_FUNCTION: &str = "func kernel @f {\nbb0:\n    R0 = FADD R1, R2\n    EXIT\n}";
+    const LOOP_FUNCTION: &str = "func kernel @f {\nbb0:\n    R0 = FADD R0, R2\n    @P0 BRA bb0\n    BRA bb1\nbb1:\n    EXIT\n}";
+    const MATRIX_PRODUCT_FUNCTION: &str = "func kernel @f {\nbb0:\n    R4:R7 = HMMA.16816.F32 R20:R23, R24:R25, R4:R7\n    EXIT\n}";
 
     #[test]
     fn strategies_depend_on_loops_and_matrix_products() {
-        assert_eq!(names(STRAIGHT, 3), ["b", "c", "critical-path", "combined"]);
-        assert_eq!(names(LOOP, 3), ["b", "c", "critical-path", "combined", "global", "software-pipelining", "loop-aware"]);
-        assert_eq!(names(PRODUCT, 3), ["b", "c", "critical-path", "combined", "tensor"]);
+        assert_eq!(names(STRAIGHT_LINE_FUNCTION, 3), ["b", "c", "critical-path", "combined"]);
+        assert_eq!(names(LOOP_FUNCTION, 3), ["b", "c", "critical-path", "combined", "global", "software-pipelining", "loop-aware"]);
+        assert_eq!(names(MATRIX_PRODUCT_FUNCTION, 3), ["b", "c", "critical-path", "combined", "tensor"]);
     }
 
     #[test]
     fn low_levels_and_large_functions_try_fewer_strategies() {
-        assert_eq!(names(LOOP, 1), ["b"]);
-        assert_eq!(names(LOOP, 2), ["b", "loop-aware"]);
+        assert_eq!(names(LOOP_FUNCTION, 1), ["b"]);
+        assert_eq!(names(LOOP_FUNCTION, 2), ["b", "loop-aware"]);
         let mut large = "func kernel @f {\nbb0:\n".to_owned();
         (0..=MAX_INSTRUCTIONS_TO_COMPARE).for_each(|_| large.push_str("    R0 = FADD R1, R2\n"));
         assert_eq!(names(&(large + "    EXIT\n}"), 3), ["b"]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use oriole_hardware::occupancy::Launch;
 use oriole_opt::remarks::Remarks;
-use oriole_opt::settle_products::SyncRemark;
+use oriole_opt::settle_products::ProductSyncRemark;
 use oriole_regalloc::Allocation;
 
 use crate::emit::EmittedCode;
@@ -19,7 +19,7 @@ use crate::state::{FunctionInput, FunctionState, Selection};
 
 /// A compiled function: its machine code, and the data about it that the cubin and the reports need.
 #[derive(Clone, Debug)]
-pub struct Finished {
+pub struct FinishedFunction {
     /// The machine code.
     pub code: EmittedCode,
     /// Result of the register allocator, including the numbers of spilled bytes.
@@ -28,13 +28,13 @@ pub struct Finished {
     pub frame_bytes: u32,
     /// Properties of the function that instruction selection found.
     pub selection: Arc<Selection>,
-    /// Names of symbols. Each [`Patch`](crate::emit::Patch), an instruction with an address to be filled in, refers to its symbol by index
+    /// Names of symbols. Each [`AddressPatch`](crate::emit::AddressPatch), an instruction with an address to be filled in, refers to its symbol by index
     /// in this list.
     pub symbols: Vec<String>,
     /// The scheduling plan (backend, mode, occupancy) that was used; `None` if the function was not scheduled.
     pub plan: Option<SchedulePlan>,
     /// Remarks about waits and fences that had to be inserted for asynchronous matrix products.
-    pub remarks: Vec<SyncRemark>,
+    pub remarks: Vec<ProductSyncRemark>,
     /// Remarks about changes that passes made or rejected; empty unless requested.
     pub pass_remarks: Remarks,
     /// Data for the scheduling report.
@@ -43,7 +43,7 @@ pub struct Finished {
     pub launch: Option<Launch>,
 }
 
-impl Finished {
+impl FinishedFunction {
     /// Returns whether the function calls any function.
     pub fn has_calls(&self) -> bool {
         !self.selection.callees.is_empty() || !self.selection.indirect_calls.is_empty()
@@ -53,7 +53,7 @@ impl Finished {
 /// The result of the compilation of one function.
 pub struct FunctionOutcome {
     /// The compiled function, or the errors; `Ok(None)` if the options stop the compilation after a pass.
-    pub result: Result<Option<Finished>, Vec<Failure>>,
+    pub result: Result<Option<FinishedFunction>, Vec<Failure>>,
     /// Names of the functions that the function calls directly.
     pub callees: Vec<String>,
     /// The records of the passes that the options request: timings, printed code.
@@ -63,15 +63,15 @@ pub struct FunctionOutcome {
 /// Compiles one function. On failure the log is complete up to the pass that failed.
 pub fn compile_function(input: FunctionInput<'_>) -> FunctionOutcome {
     let mut state = FunctionState::new(&input);
-    let result = run_all(&mut state);
+    let result = run_all_passes(&mut state);
     let callees = state.selection.callees.clone();
     let dumps = std::mem::take(&mut state.dumps);
-    let result = result.and_then(|()| if state.is_stopped { Ok(None) } else { into_finished(state).map(Some) });
-    FunctionOutcome { result, callees, log: PassLog { dumps, runs: input.recorder.into_runs() } }
+    let result = result.and_then(|()| if state.is_stopped { Ok(None) } else { into_finished_function(state).map(Some) });
+    FunctionOutcome { result, callees, log: PassLog { dumps, runs: input.recorder.into_pass_runs() } }
 }
 
 /// Runs all passes of the pass table on a function, up to the last one that the options allow.
-fn run_all(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
+fn run_all_passes(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
     run_stage(Stage::Optimize, state)?;
     if !state.is_stopped {
         search::run(state)?;
@@ -81,11 +81,11 @@ fn run_all(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
 }
 
 /// Converts the state of a function after the last pass into the compiled function.
-fn into_finished(state: FunctionState<'_>) -> Result<Finished, Vec<Failure>> {
+fn into_finished_function(state: FunctionState<'_>) -> Result<FinishedFunction, Vec<Failure>> {
     let FunctionState { function, selection, launch, plan, allocation, code, remarks, pass_remarks, report_data, .. } = state;
     let (Some(code), Some(allocation)) = (code, allocation) else {
         return Err(vec![Failure::from(Fault::Internal("the passes left no machine code".into()))]);
     };
     let (frame_bytes, symbols) = (function.frame_bytes, function.symbols);
-    Ok(Finished { code, allocation, frame_bytes, selection, symbols, plan, remarks, pass_remarks, report_data, launch })
+    Ok(FinishedFunction { code, allocation, frame_bytes, selection, symbols, plan, remarks, pass_remarks, report_data, launch })
 }

@@ -8,20 +8,20 @@ use oriole_ir::{
 };
 use oriole_isa::{Symbols, SystemLayout, TextureHandle};
 use oriole_isel::{DYNAMIC_STACK, QuadFetch, RETURN_ADDRESS, RuntimeClobbers, SAVED_STACK_POINTER, is_runtime};
-use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, Reg, RegisterSet};
+use oriole_regalloc::{AllocateError, Allocation, AllocationEnvironment, Clobbers, Reg, RegisterSet};
 
-pub use crate::abi_registers::STACK_POINTER;
+pub use crate::abi_registers::STACK_POINTER_REGISTER;
 use crate::options::Options;
 use crate::quads;
 
 /// Number of the first uniform register that only kernels write; device functions write only registers with lower numbers.
-const FIRST_KERNEL_ONLY_UNIFORM: u16 = 36;
+const FIRST_KERNEL_ONLY_UNIFORM_REGISTER: u16 = 36;
 /// Number of the first callee-saved convergence barrier; all higher ones are callee-saved too.
 const FIRST_CALLEE_SAVED_BARRIER: u16 = 6;
 /// Number of the first general register of the range in which the upper four of every eight registers are callee-saved.
-const FIRST_PARTLY_CALLEE_SAVED: u16 = 32;
+const FIRST_PARTLY_CALLEE_SAVED_REG: u16 = 32;
 /// Minimum number of general registers that a launch provides for a device function or a function with calls.
-pub const MIN_REGISTERS: u32 = 22;
+pub const MIN_ABI_REGISTERS: u32 = 22;
 
 /// Minimum number of general registers with which the register allocator can work, because calls have arguments in fixed registers.
 pub const MIN_ALLOCATABLE_REGISTERS: u32 = 24;
@@ -37,11 +37,11 @@ pub fn may_call_slow_paths(register_limit: u32, options: &Options) -> bool {
 }
 
 /// Returns whether a general register is callee-saved. The registers of the return address are not, because every call overwrites them;
-/// [`store_return_address`] decides where a function with calls keeps its own return address.
+/// [`save_return_address_in_frame`] decides where a function with calls keeps its own return address.
 pub fn is_callee_saved(register: u16) -> bool {
     match register {
         2 | 16..=31 => !is_return_address(register),
-        FIRST_PARTLY_CALLEE_SAVED.. => register % 8 >= 4,
+        FIRST_PARTLY_CALLEE_SAVED_REG.. => register % 8 >= 4,
         _ => false,
     }
 }
@@ -58,7 +58,7 @@ pub fn is_return_address(register: u16) -> bool {
 /// A function whose only callees are runtime functions keeps the value: it may be in registers that those functions do not clobber.
 ///
 /// **Before and after**: SSA form.
-pub fn store_return_address(function: &mut Function) {
+pub fn save_return_address_in_frame(function: &mut Function) {
     if function.kind == FunctionKind::Kernel || is_runtime(&function.name) || !has_abi_calls(function) {
         return;
     }
@@ -98,7 +98,7 @@ fn runtime_clobbers(name: &str) -> Clobbers {
 }
 
 /// Returns the registers that a texture fetch which the four threads of a quad perform together overwrites.
-fn quad_clobbers() -> Clobbers {
+fn quad_fetch_clobbers() -> Clobbers {
     let results = u16::from(QuadFetch::ABSENT)..u16::from(QuadFetch::COMPONENTS) + 4;
     let mut general = register_set_where(results, |_| true);
     general.insert(Reg::from(QuadFetch::FIRST_SCRATCH), QuadFetch::SCRATCH_COUNT);
@@ -107,8 +107,8 @@ fn quad_clobbers() -> Clobbers {
 
 /// Returns the environment for allocating registers in a runtime function (a library function of the compiler), which may use exactly the
 /// registers that it may clobber. `limit` is the maximum number of general registers.
-fn runtime_environment(name: &str, hardware: &Hardware<'_>, limit: u32) -> Environment {
-    let mut environment = Environment::on_machine(hardware.machine, hardware.target, limit);
+fn runtime_environment(name: &str, hardware: &Hardware<'_>, limit: u32) -> AllocationEnvironment {
+    let mut environment = AllocationEnvironment::new_for_machine(hardware.machine, hardware.target, limit);
     let lost = runtime_clobbers(name);
     environment.reserved = Clobbers {
         general: register_set_where(0..256, |register| !lost.general.has(Reg::new(register))),
@@ -120,15 +120,15 @@ fn runtime_environment(name: &str, hardware: &Hardware<'_>, limit: u32) -> Envir
 
 /// Returns the environment for allocating registers in a function: the registers that it may use, and those that its calls overwrite.
 /// `limit` is the maximum number of general registers.
-pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has_dynamic_stack: bool) -> Environment {
+pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has_dynamic_stack: bool) -> AllocationEnvironment {
     if is_runtime(&function.name) {
         return runtime_environment(&function.name, hardware, limit);
     }
-    let mut environment = Environment::on_machine(hardware.machine, hardware.target, limit);
+    let mut environment = AllocationEnvironment::new_for_machine(hardware.machine, hardware.target, limit);
     let called = function.symbols.iter().filter(|name| is_runtime(name));
     environment.known_callees = called.map(|name| (name.clone(), runtime_clobbers(name))).collect();
     let fetches = function.symbols.iter().filter(|name| QuadFetch::parse(name).is_some());
-    environment.known_callees.extend(fetches.map(|name| (name.clone(), quad_clobbers())));
+    environment.known_callees.extend(fetches.map(|name| (name.clone(), quad_fetch_clobbers())));
     if SystemLayout::of(hardware.target).texture_handle == TextureHandle::General {
         // Convergence barriers belong to the warp: while some threads of the warp fetch a texture by quads, other threads may execute any
         // function.
@@ -147,12 +147,12 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
         environment.reserved.barriers = environment.reserved.barriers.or(&environment.clobbers.barriers);
     }
     if is_kernel {
-        environment.clobbers.uniform = register_set_where(0..FIRST_KERNEL_ONLY_UNIFORM, |_| true);
+        environment.clobbers.uniform = register_set_where(0..FIRST_KERNEL_ONLY_UNIFORM_REGISTER, |_| true);
         // Threads of the warp that do not execute a call may execute other code meanwhile. Uniform registers are shared by the whole warp,
         // so that code must only use those that device functions do not write.
         environment.reserved.uniform = environment.clobbers.uniform;
     } else {
-        environment.uniform_registers = u32::from(FIRST_KERNEL_ONLY_UNIFORM);
+        environment.uniform_registers = u32::from(FIRST_KERNEL_ONLY_UNIFORM_REGISTER);
     }
     if has_dynamic_stack && calls {
         environment.reserved.general.insert(Reg::from(SAVED_STACK_POINTER), 1);
@@ -164,13 +164,13 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
 /// be saved; that allocation is discarded if it spills.
 ///
 /// If `verify` is true, runs the verifier of allocations on the result.
-pub fn allocate(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
+pub fn allocate(function: &mut Function, environment: &AllocationEnvironment, verify: bool) -> Result<Allocation, AllocateError> {
     if function.kind == FunctionKind::Device && !has_abi_calls(function) && !is_runtime(&function.name) {
         let mut caller_saved_only = environment.clone();
         caller_saved_only.reserved.general =
-            register_set_where(0..256, |register| is_callee_saved(register) || register >= FIRST_PARTLY_CALLEE_SAVED);
+            register_set_where(0..256, |register| is_callee_saved(register) || register >= FIRST_PARTLY_CALLEE_SAVED_REG);
         let mut attempt = function.clone();
-        let found = allocate_checked(&mut attempt, &caller_saved_only, verify);
+        let found = allocate_and_verify(&mut attempt, &caller_saved_only, verify);
         if let Ok(allocation) = found
             && attempt.frame_bytes == function.frame_bytes
         {
@@ -178,11 +178,11 @@ pub fn allocate(function: &mut Function, environment: &Environment, verify: bool
             return Ok(allocation);
         }
     }
-    allocate_checked(function, environment, verify)
+    allocate_and_verify(function, environment, verify)
 }
 
 /// Allocates registers and, if `verify` is true, runs the verifier of allocations on the result.
-fn allocate_checked(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
+fn allocate_and_verify(function: &mut Function, environment: &AllocationEnvironment, verify: bool) -> Result<Allocation, AllocateError> {
     let before = verify.then(|| function.clone());
     let allocation = oriole_regalloc::allocate(function, environment)?;
     if let Some(before) = before {
@@ -224,7 +224,7 @@ pub fn write_return_addresses(function: &mut Function) {
                 continue;
             }
             if let Some(fetch) = function.callee(inst).and_then(QuadFetch::parse) {
-                quads::expand(function, inst, fetch, &mut with_addresses);
+                quads::expand_quad_fetch(function, inst, fetch, &mut with_addresses);
                 continue;
             }
             let location = function.insts[inst].location;
@@ -236,8 +236,8 @@ pub fn write_return_addresses(function: &mut Function) {
             // The caller's own stack pointer is kept in a callee-saved register across the call.
             let is_dynamic = function.sources(inst).iter().any(|source| source.role == Role::Fixed(DYNAMIC_STACK));
             if is_dynamic {
-                write(function, SAVED_STACK_POINTER, general_operand(STACK_POINTER, 1), &mut with_addresses);
-                write(function, STACK_POINTER, general_operand(DYNAMIC_STACK, 1), &mut with_addresses);
+                write(function, SAVED_STACK_POINTER, general_operand(STACK_POINTER_REGISTER, 1), &mut with_addresses);
+                write(function, STACK_POINTER_REGISTER, general_operand(DYNAMIC_STACK, 1), &mut with_addresses);
             }
             for (half, kind) in [(0, ReferenceKind::ReturnLow), (1, ReferenceKind::ReturnHigh)] {
                 let reference = Reference { symbol, offset: 0, kind };
@@ -249,7 +249,7 @@ pub fn write_return_addresses(function: &mut Function) {
             function.set_operands(inst, &operands, results);
             with_addresses.push(inst);
             if is_dynamic {
-                write(function, STACK_POINTER, general_operand(SAVED_STACK_POINTER, 1), &mut with_addresses);
+                write(function, STACK_POINTER_REGISTER, general_operand(SAVED_STACK_POINTER, 1), &mut with_addresses);
             }
         }
         function.blocks[block].insts = with_addresses;

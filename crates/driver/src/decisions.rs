@@ -7,12 +7,12 @@ use oriole_ir::RegFile;
 use oriole_opt::remarks::PassRemark;
 use oriole_ptx::ast::{Body, Module};
 
-use crate::compile_function::Finished;
+use crate::compile_function::FinishedFunction;
 use crate::debug::register_contents::MachinePlace;
 use crate::debug::registers::{RegisterRange, register_name};
 use crate::function_report::FunctionReport;
 use crate::history::InstHistory;
-use crate::job::Job;
+use crate::job::FunctionJob;
 
 /// The records about one function for `oriole explain`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -58,7 +58,7 @@ pub struct PtxRegisterLocation {
 }
 
 /// Name of the pass that inserts waits and fences for asynchronous matrix products. Its remarks are recorded separately.
-const PRODUCT_PASS: &str = "settle-products";
+const SETTLE_PRODUCTS_PASS: &str = "settle-products";
 
 impl PtxRegisterLocation {
     /// Returns the record of an address range, with the names of both registers; `None` for a range in a spill slot.
@@ -75,7 +75,7 @@ impl PtxRegisterLocation {
 
 impl Decisions {
     /// Collects the records about a compiled function for `oriole explain`.
-    pub(crate) fn new(job: &Job<'_>, finished: &Finished, report: &FunctionReport) -> Decisions {
+    pub(crate) fn new(job: &FunctionJob<'_>, finished: &FinishedFunction, report: &FunctionReport) -> Decisions {
         let of_pass = |remark: &PassRemark| DecisionRemark {
             pass: remark.pass,
             offset: remark.location.statement.checked_sub(1),
@@ -89,7 +89,7 @@ impl Decisions {
             }
         }
         remarks.extend(report.remarks.iter().map(|remark| DecisionRemark {
-            pass: PRODUCT_PASS,
+            pass: SETTLE_PRODUCTS_PASS,
             offset: remark.offset,
             is_applied: true,
             text: remark.text.to_owned(),

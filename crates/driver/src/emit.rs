@@ -1,9 +1,9 @@
 //! Encodes a function into machine code.
 //!
 //! **Before**: physical registers, final order, control words. **After**: bytes, padded as the loader requires, and the list of
-//! instructions that need a relocation ([`Patch`]).
+//! instructions that need a relocation ([`AddressPatch`]).
 
-use oriole_ctrl::Controls;
+use oriole_ctrl::ControlWords;
 use oriole_cubin::build::SavedRule;
 use oriole_cubin::info::SPARSE_MMA;
 use oriole_ir::machine::{describe, machine_instruction};
@@ -16,7 +16,7 @@ use crate::debug::registers::RegisterRange;
 use crate::history::InstHistory;
 
 /// Alignment of code in bytes: the code of a function is padded to a multiple of this number.
-const CODE_ALIGN: usize = 128;
+const CODE_ALIGN_BYTES: usize = 128;
 
 /// The machine code of a function. Offsets are in bytes from its start.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +28,7 @@ pub struct EmittedCode {
     /// Byte offsets of calls through pointers.
     pub indirect_calls: Vec<u32>,
     /// Instructions that contain an address to be filled in.
-    pub patches: Vec<Patch>,
+    pub patches: Vec<AddressPatch>,
     /// Bit mask of the kinds of sparse matrix-multiply instructions in the function: bit n stands for entry n of [`SPARSE_MMA`].
     pub sparse_mma_mask: u16,
     /// Whether the function has instructions that access tensor memory.
@@ -57,7 +57,7 @@ pub struct EmittedCode {
 
 /// An instruction that contains an address which the linker or loader fills in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Patch {
+pub struct AddressPatch {
     /// Offset of the instruction in bytes from the start of the function.
     pub offset: u32,
     /// The symbol whose address the instruction contains, and which part of the address.
@@ -65,8 +65,8 @@ pub struct Patch {
 }
 
 /// Encodes a function. Returns an error message if an instruction has no encoding; that would be a bug of an earlier pass.
-pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<EmittedCode, String> {
-    let offsets = block_offsets(function);
+pub fn run(function: &Function, controls: &ControlWords, target: Target) -> Result<EmittedCode, String> {
+    let offsets = block_byte_offsets(function);
     let following = following_locations(function);
     let mut code = EmittedCode::default();
     for (&block, following) in function.layout.iter().zip(following) {
@@ -76,7 +76,7 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<E
             let offset = code.bytes.len() as u32;
             code.locations.extend(locations[position].map(|location| (offset, location)));
             code.record_stack_depth(function, inst, offset);
-            code.record_inst(function, inst, offset, || return_offset(function, &insts[position..], offset));
+            code.record_inst(function, inst, offset, || return_address_offset(function, &insts[position..], offset));
             if code.patches.last().is_some_and(|patch| patch.reference.kind == ReferenceKind::Incoming) {
                 return Err(format!("a parameter on the stack has no place in {}", describe(function, inst)));
             }
@@ -96,7 +96,7 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<E
 
 /// Returns the return address of the first call in `insts`, the remaining instructions of a block: the byte offset in the function of the
 /// instruction after the call. `offset` is the byte offset of the first instruction of `insts`.
-fn return_offset(function: &Function, insts: &[Inst], offset: u32) -> u32 {
+fn return_address_offset(function: &Function, insts: &[Inst], offset: u32) -> u32 {
     let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL);
     insts.iter().position(is_call).map_or(0, |count| offset + ((count + 1) * INSTRUCTION_BYTES) as u32)
 }
@@ -112,7 +112,7 @@ pub fn spill_code_offsets(function: &Function) -> Vec<u32> {
 }
 
 /// Returns the offset of each block in bytes from the start of the function, by block index.
-fn block_offsets(function: &Function) -> Vec<u32> {
+fn block_byte_offsets(function: &Function) -> Vec<u32> {
     let mut offsets = vec![0; function.blocks.len()];
     let mut at = 0;
     for &block in &function.layout {
@@ -185,9 +185,9 @@ impl EmittedCode {
     }
 
     /// Records the instruction at byte `offset` of the function if it is an exit or an indirect call, or contains an address to be filled
-    /// in. `return_offset` returns the byte offset to which the next call returns; it is the address in operands that refer to the return
+    /// in. `return_address_offset` returns the byte offset to which the next call returns; it is the address in operands that refer to the return
     /// address.
-    fn record_inst(&mut self, function: &Function, inst: Inst, offset: u32, return_offset: impl Fn() -> u32) {
+    fn record_inst(&mut self, function: &Function, inst: Inst, offset: u32, return_address_offset: impl Fn() -> u32) {
         let data = &function.insts[inst];
         if data.is_machine(Opcode::EXIT) {
             self.exits.push(offset);
@@ -206,8 +206,8 @@ impl EmittedCode {
                     ReferenceKind::ReturnHigh => Some(ReferenceKind::High),
                     _ => None,
                 };
-                let to_here = |kind| Reference { kind, offset: return_offset() as i32, ..reference };
-                Some(Patch { offset, reference: part.map_or(reference, to_here) })
+                let to_here = |kind| Reference { kind, offset: return_address_offset() as i32, ..reference };
+                Some(AddressPatch { offset, reference: part.map_or(reference, to_here) })
             }
             _ => None,
         }));
@@ -216,7 +216,7 @@ impl EmittedCode {
 
 /// The bit in [`EmittedCode::sparse_mma_mask`] for sparse matrix products with operands in tensor memory, which have the same opcodes as
 /// dense ones.
-pub const SPARSE_TENSOR_MEMORY: u16 = 1 << 6;
+pub const SPARSE_TENSOR_MEMORY_BIT: u16 = 1 << 6;
 
 /// Returns the bit of a sparse matrix-multiply instruction in [`EmittedCode::sparse_mma_mask`]; 0 for other instructions.
 fn sparse_mma_bit(function: &Function, inst: Inst) -> u16 {
@@ -230,12 +230,12 @@ fn sparse_mma_bit(function: &Function, inst: Inst) -> u16 {
 }
 
 /// Appends a branch to itself, because the hardware fetches instructions beyond the last one, and pads the code with `NOP`s to a multiple
-/// of [`CODE_ALIGN`] bytes.
+/// of [`CODE_ALIGN_BYTES`] bytes.
 fn append_padding(bytes: &mut Vec<u8>, target: Target) -> Result<(), String> {
-    bytes.extend(self_branch(target)?.to_le_bytes());
+    bytes.extend(encode_self_branch(target)?.to_le_bytes());
     let nop = Instruction { control: PADDING_CONTROL, ..parse("NOP").map_err(|error| error.to_string())? };
     let nop = encode(&nop, target).map_err(|error| error.to_string())?;
-    while !bytes.len().is_multiple_of(CODE_ALIGN) {
+    while !bytes.len().is_multiple_of(CODE_ALIGN_BYTES) {
         bytes.extend(nop.to_le_bytes());
     }
     Ok(())
@@ -245,7 +245,7 @@ fn append_padding(bytes: &mut Vec<u8>, target: Target) -> Result<(), String> {
 const PADDING_CONTROL: Control = Control { stall: 0, stay: false, write_barrier: None, read_barrier: None, wait: 0, reuse: 0 };
 
 /// Returns the encoding of a branch instruction that branches to itself.
-fn self_branch(target: Target) -> Result<u128, String> {
+fn encode_self_branch(target: Target) -> Result<u128, String> {
     let mut branch = parse("BRA 0x0").map_err(|error| error.to_string())?;
     for operand in &mut branch.operands {
         if matches!(

@@ -43,7 +43,7 @@ pub enum Fault {
     /// The code needs more of a resource, such as registers, than the target or the options allow; holds the message.
     Limit(String),
     /// The program uses more bytes of a memory space than the target has.
-    TooMuch(Excess),
+    TooMuch(MemoryExcess),
     /// A call of a function that is not defined; holds the function's name.
     Unresolved(String),
     /// The caller cancelled the compilation ([`Hooks::cancel`](crate::Hooks::cancel)).
@@ -69,7 +69,7 @@ impl From<Fault> for Failure {
 
 /// A memory space of which a program uses more than the target has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Excess {
+pub struct MemoryExcess {
     /// The memory space of which too much is used.
     pub memory: LimitedMemory,
     /// Number of bytes of this memory space that the program or function uses.
@@ -93,15 +93,15 @@ pub enum LimitedMemory {
     Local,
 }
 
-impl Excess {
+impl MemoryExcess {
     /// Returns the excess if `used` is greater than `most`, both in bytes; otherwise `None`.
-    pub fn find(memory: LimitedMemory, used: u64, most: u64, is_kernel: bool) -> Option<Excess> {
-        (used > most).then_some(Excess { memory, used, most, is_kernel })
+    pub fn find(memory: LimitedMemory, used: u64, most: u64, is_kernel: bool) -> Option<MemoryExcess> {
+        (used > most).then_some(MemoryExcess { memory, used, most, is_kernel })
     }
 
     /// Returns the error message in ptxas' words; `function` is the name of the function.
     pub fn ptxas_text(&self, function: &str) -> String {
-        let Excess { used, most, .. } = self;
+        let MemoryExcess { used, most, .. } = self;
         let user = if self.is_kernel { "Entry function" } else { "Function" };
         match self.memory {
             LimitedMemory::Shared => format!("{user} '{function}' uses too much shared data ({used:#x} bytes, {most:#x} max)"),
@@ -112,7 +112,7 @@ impl Excess {
     }
 }
 
-impl fmt::Display for Excess {
+impl fmt::Display for MemoryExcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.memory {
             LimitedMemory::Shared => "static shared variables",

@@ -21,18 +21,18 @@ use crate::schedule::SchedulePlan;
 use crate::state::FunctionState;
 
 /// Minimum number of instructions for each load in a kernel that counts as having few loads.
-const INSTRUCTIONS_PER_LOAD: usize = 48;
+const MIN_INSTRUCTIONS_PER_LOAD: usize = 48;
 /// Maximum number of instructions of a kernel for which full occupancy is preferred; longer kernels were not studied.
-const MAX_INSTRUCTIONS: usize = 1024;
+const MAX_KERNEL_INSTRUCTIONS: usize = 1024;
 /// Maximum ratio of the estimated time of a lone warp with the schedule for full occupancy to its estimated time with the other schedule.
 /// Above this ratio the other schedule is kept.
 const MAX_LONE_WARP_RATIO: f64 = 1.4;
 
 /// Returns whether full occupancy is preferred for a kernel: that is so if the kernel has no loops and few loads, and does not declare the
 /// size of its blocks.
-pub fn is_preferred_for(state: &FunctionState<'_>) -> bool {
+pub fn is_full_occupancy_preferred(state: &FunctionState<'_>) -> bool {
     let function = &state.function;
-    let is_short_kernel = function.kind == FunctionKind::Kernel && function.inst_count() <= MAX_INSTRUCTIONS;
+    let is_short_kernel = function.kind == FunctionKind::Kernel && function.inst_count() <= MAX_KERNEL_INSTRUCTIONS;
     is_short_kernel && state.launch.is_none() && has_few_loads(function) && has_no_loops(function)
 }
 
@@ -46,7 +46,7 @@ pub fn plan_for_more_warps(plan: SchedulePlan, allocated: &FunctionState<'_>) ->
 
 /// Returns whether the schedule `more_warps` is better than `found`: it has fewer registers, no spills, at most a few more instructions, is
 /// not slower with all warps resident, and not much slower with one warp. `score` estimates both times of a schedule, in cycles.
-pub fn is_worth_keeping(
+pub fn is_better_with_more_warps(
     more_warps: &FunctionState<'_>,
     found: &FunctionState<'_>,
     score: impl Fn(&FunctionState<'_>) -> Option<Score>,
@@ -66,12 +66,12 @@ fn has_no_loops(function: &Function) -> bool {
     function.layout.iter().all(|&block| loops.depth(block) == 0)
 }
 
-/// Returns whether at most one instruction in [`INSTRUCTIONS_PER_LOAD`] reads memory other than constant banks.
+/// Returns whether at most one instruction in [`MIN_INSTRUCTIONS_PER_LOAD`] reads memory other than constant banks.
 fn has_few_loads(function: &Function) -> bool {
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
     let loads = insts.filter(|&&inst| {
         let properties = function.insts[inst].op.machine().map(Opcode::properties);
         properties.is_some_and(|found| matches!(found.effect, Effect::Reads | Effect::Updates) && found.memory != Memory::Constant)
     });
-    loads.count() * INSTRUCTIONS_PER_LOAD <= function.inst_count()
+    loads.count() * MIN_INSTRUCTIONS_PER_LOAD <= function.inst_count()
 }

@@ -1,7 +1,7 @@
 //! The resource usage of a compiled function, and remarks about it.
 
 use oriole_ir::Location;
-use oriole_opt::settle_products::{SyncReason, SyncRemark};
+use oriole_opt::settle_products::{ProductSyncReason, ProductSyncRemark};
 
 use crate::schedule::SchedulePlan;
 
@@ -50,28 +50,30 @@ pub struct PerformanceRemark {
 
 impl PerformanceRemark {
     /// Creates the remark about a wait or fence that was inserted for asynchronous matrix products.
-    pub(crate) fn new(module_number: usize, remark: &SyncRemark) -> PerformanceRemark {
+    pub(crate) fn new(module_number: usize, remark: &ProductSyncRemark) -> PerformanceRemark {
         let text = match remark.reason {
-            SyncReason::Access => {
+            ProductSyncReason::Access => {
                 "wgmma: a wait was inserted because this instruction accesses a register of a product that is still running"
             }
-            SyncReason::OtherShape => {
+            ProductSyncReason::OtherShape => {
                 "wgmma: a wait was inserted because this product uses registers of a running product in another shape or role"
             }
-            SyncReason::ControlTransfer => "wgmma: a wait was inserted because a product is still running at a call, a return or the end",
-            SyncReason::Fence => "wgmma: a fence was inserted because registers of this product were accessed since the last fence",
+            ProductSyncReason::ControlTransfer => {
+                "wgmma: a wait was inserted because a product is still running at a call, a return or the end"
+            }
+            ProductSyncReason::Fence => "wgmma: a fence was inserted because registers of this product were accessed since the last fence",
         };
-        PerformanceRemark::at_location(module_number, remark.location, text)
+        PerformanceRemark::remark_at_location(module_number, remark.location, text)
     }
 
     /// Returns the remark that the PTX instruction `setmaxnreg` at a location has no effect.
     pub(crate) fn ignored_setmaxnreg_remark(module_number: usize, location: Location) -> PerformanceRemark {
         let text = "setmaxnreg: the instruction is ignored; every warp keeps the registers that the kernel starts with";
-        PerformanceRemark::at_location(module_number, location, text)
+        PerformanceRemark::remark_at_location(module_number, location, text)
     }
 
     /// Creates a remark about the PTX instruction at a source location.
-    fn at_location(module_number: usize, location: Location, text: &'static str) -> PerformanceRemark {
+    fn remark_at_location(module_number: usize, location: Location, text: &'static str) -> PerformanceRemark {
         PerformanceRemark { module_number, offset: location.statement.checked_sub(1), text }
     }
 }

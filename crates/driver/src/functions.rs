@@ -16,7 +16,7 @@ use crate::options::Options;
 const DRIVER_FUNCTIONS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
 /// Calling convention of [`DRIVER_FUNCTIONS`] in the notation of the linker: twelve parameter registers from R4 on (`12p4`), return address
 /// in R20 (`r20`). The set of clobbered registers is appended.
-const DRIVER_CONVENTION: &str = "|12p4r20sRx";
+const DRIVER_CALLING_CONVENTION: &str = "|12p4r20sRx";
 /// The general registers that [`DRIVER_FUNCTIONS`] clobber, as a bit mask with bit n for register n: R0 and R3 to R15.
 const DRIVER_CLOBBERS: u32 = 0xfff9;
 
@@ -81,7 +81,7 @@ impl<'m> FunctionIndex<'m> {
     }
 
     /// Returns whether the module declares a function of this name that is not a kernel.
-    pub fn has_function(&self, name: &str) -> bool {
+    pub fn declares_device_function(&self, name: &str) -> bool {
         self.declared.get(name).is_some_and(|&id| self.module.functions[id].kind == FunctionKind::Function)
     }
 
@@ -89,8 +89,8 @@ impl<'m> FunctionIndex<'m> {
     pub fn extern_function(&self, name: &str) -> Extern {
         let declared = self.declared.get(name).map(|&id| &self.module.functions[id]);
         let text = declared.map(|function| prototype(self.module, &function.returns, &function.parameters));
-        let text =
-            text.map(|text| if is_driver_function(name) { format!("{text}{DRIVER_CONVENTION}{DRIVER_CLOBBERS:064x}") } else { text });
+        let text = text
+            .map(|text| if is_driver_function(name) { format!("{text}{DRIVER_CALLING_CONVENTION}{DRIVER_CLOBBERS:064x}") } else { text });
         Extern { prototype: text, ..Extern::function(name) }
     }
 
@@ -157,7 +157,7 @@ pub fn has_calls(module: &Module, function: &Function) -> bool {
 /// Properties of the functions of a module that are known before the functions are compiled.
 pub struct FunctionFacts {
     /// Names of the functions in which a thread may wait for all other threads of its warp.
-    pub waiting_for_warp: FxHashSet<String>,
+    pub functions_waiting_for_warp: FxHashSet<String>,
     /// Estimated execution time of a call of each function, in cycles.
     pub calls: CallCosts,
 }
@@ -165,13 +165,13 @@ pub struct FunctionFacts {
 impl FunctionFacts {
     /// Computes these properties for the functions of a module.
     pub fn new(index: &FunctionIndex<'_>) -> FunctionFacts {
-        FunctionFacts { waiting_for_warp: waiting_for_warp(index), calls: call_costs(index) }
+        FunctionFacts { functions_waiting_for_warp: functions_waiting_for_warp(index), calls: call_costs(index) }
     }
 }
 
 /// Returns the names of the functions in which a thread may wait for all other threads of its warp: those with a `barrier` without
 /// `.aligned`, and their callers.
-fn waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
+fn functions_waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
     let module = index.module;
     let may_wait = |form: &Form| form.opcode == Opcode::Barrier && !form.modifiers.iter().any(|value| value.modifier == Modifier::Aligned);
     // Instructions share their forms (opcode, modifiers and types), so a look at the forms of the module is enough to rule out such a

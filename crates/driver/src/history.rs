@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use oriole_ir::{Function, Inst, OperandKind};
-use oriole_opt::alternatives::{Alternative, Alternatives};
+use oriole_opt::alternatives::{Alternatives, RejectedAlternative};
 use oriole_sched::function::Stats;
 use oriole_sched::report::trace::AttemptVerdict;
 use oriole_support::Index;
@@ -170,7 +170,7 @@ impl History {
             return Vec::new();
         }
         let mut rejected: HashMap<Inst, Vec<RejectedForm>> = HashMap::new();
-        for Alternative { pass, inst, form, reason } in alternatives.list() {
+        for RejectedAlternative { pass, inst, form, reason } in alternatives.list() {
             let known = rejected.entry(*inst).or_default();
             // Passes that run twice may reject the same form twice.
             if !known.iter().any(|other| other.form == *form && other.reason == *reason) {

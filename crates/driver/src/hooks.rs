@@ -85,17 +85,17 @@ struct WorkCounts {
 
 /// Counts the finished functions and instructions of a compilation, and calls its hooks.
 #[derive(Debug)]
-pub struct Tracker<'a> {
+pub struct ProgressTracker<'a> {
     /// The callbacks and threads of the compilation.
     hooks: &'a Hooks,
     /// The work that is finished and the work in total, as (finished, total), in functions and PTX instructions.
     counts: Mutex<(WorkCounts, WorkCounts)>,
 }
 
-impl<'a> Tracker<'a> {
+impl<'a> ProgressTracker<'a> {
     /// Creates a tracker for a new compilation.
-    pub fn new(hooks: &'a Hooks) -> Tracker<'a> {
-        Tracker { hooks, counts: Mutex::default() }
+    pub fn new(hooks: &'a Hooks) -> ProgressTracker<'a> {
+        ProgressTracker { hooks, counts: Mutex::default() }
     }
 
     /// Returns the threads that the compilation uses.
@@ -104,7 +104,7 @@ impl<'a> Tracker<'a> {
     }
 
     /// Adds a number of functions, and the number of their PTX instructions, to the total work.
-    pub fn add_to_totals(&self, functions: usize, instructions: usize) {
+    pub fn add_to_total_work(&self, functions: usize, instructions: usize) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.1.functions += functions;
         counts.1.instructions += instructions;

@@ -8,8 +8,8 @@ use oriole_isel::{ImageWord as SelectedWord, Layout};
 use oriole_ptx::ast::{Initializer, Module, OpaqueField, Parameter, TextureMode, VariableId};
 use rustc_hash::FxHashSet;
 
-use crate::compile_function::Finished;
-use crate::job::Job;
+use crate::compile_function::FinishedFunction;
+use crate::job::FunctionJob;
 use crate::variables::image_kind;
 use crate::whole_program::Program;
 
@@ -43,7 +43,7 @@ pub fn add_image_references(file: &mut build::Module, program: &Program<'_>) {
 
 /// Returns the 4-byte words of a kernel's constant bank 0 that hold handles of textures, samplers and surfaces, sorted by offset, as
 /// (number of the module, offset in bytes, references in the word). The words that device functions of all modules read are included.
-fn image_handle_words(job: &Job<'_>) -> Vec<(usize, u32, SelectedWord)> {
+fn image_handle_words(job: &FunctionJob<'_>) -> Vec<(usize, u32, SelectedWord)> {
     let images = &job.variables.images;
     let own = images.placed().map(|(offset, word)| (job.module_number, offset, word));
     let mut words: Vec<(usize, u32, SelectedWord)> = own.chain(images.foreign.iter().copied()).collect();
@@ -96,7 +96,7 @@ fn sampler_field_value(module: &Module, field: &OpaqueField) -> u32 {
 }
 
 /// Returns the 4-byte words of a kernel's constant bank 0 that the CUDA driver fills with handles of textures, samplers and surfaces.
-pub fn driver_filled_words(job: &Job<'_>, program: &Program<'_>) -> Vec<ImageWord> {
+pub fn driver_filled_image_words(job: &FunctionJob<'_>, program: &Program<'_>) -> Vec<ImageWord> {
     let part = |number: usize, id: VariableId| {
         let kind = image_kind(program.modules[number].variables[id].ty)?;
         Some((kind, program.layouts[number].name(id)?.to_owned()))
@@ -107,12 +107,12 @@ pub fn driver_filled_words(job: &Job<'_>, program: &Program<'_>) -> Vec<ImageWor
 
 /// Returns the byte offset in a kernel's constant bank 0 of the end of the words that hold handles of textures, samplers and surfaces; 0 if
 /// there are no such words.
-pub fn end_of_image_handle_words(job: &Job<'_>) -> u32 {
+pub fn end_of_image_handle_words(job: &FunctionJob<'_>) -> u32 {
     image_handle_words(job).last().map_or(0, |&(_, offset, _)| offset + size_of::<u32>() as u32)
 }
 
 /// Returns those parameters of a kernel that are texture, sampler or surface references.
-pub fn reference_parameters(job: &Job<'_>) -> Vec<ImageParameter> {
+pub fn image_reference_parameters(job: &FunctionJob<'_>) -> Vec<ImageParameter> {
     let parameters = job.function().parameters.iter().enumerate();
     let image = |(ordinal, parameter): (usize, &Parameter)| {
         let Parameter::Variable(id) = *parameter else { return None };
@@ -124,7 +124,7 @@ pub fn reference_parameters(job: &Job<'_>) -> Vec<ImageParameter> {
 
 /// Returns the cubin attributes that name the constant banks with the handles of textures and surfaces, for a function of a relocatable
 /// file; empty if the function uses no texture, sampler or surface references.
-pub fn linked_bank_attributes(function: &Finished) -> Vec<Attribute> {
+pub fn relocatable_bank_attributes(function: &FinishedFunction) -> Vec<Attribute> {
     let uses_images = function.code.patches.iter().any(|patch| patch.reference.kind == ReferenceKind::ImageWord);
     let codes = [AttributeCode::BINDLESS_TEXTURE_BANK, AttributeCode::BINDLESS_SURFACE_BANK];
     codes.into_iter().filter(|_| uses_images).map(|code| Attribute::new(code, AttributeValue::Byte(0))).collect()
@@ -132,7 +132,7 @@ pub fn linked_bank_attributes(function: &Finished) -> Vec<Attribute> {
 
 /// Returns the cubin attributes that name the constant banks with the handles of textures and surfaces. Where code loads handles from the
 /// bank, ptxas writes the attributes for both textures and surfaces if there is a handle of either kind.
-pub fn bank_attributes(job: &Job<'_>, program: &Program<'_>, target: Target) -> Vec<Attribute> {
+pub fn image_bank_attributes(job: &FunctionJob<'_>, program: &Program<'_>, target: Target) -> Vec<Attribute> {
     let kinds: Vec<ImageKind> = image_handle_words(job)
         .into_iter()
         .flat_map(|(number, _, word)| word.image.into_iter().chain(word.sampler).map(move |id| (number, id)))

@@ -13,7 +13,7 @@ use crate::registers::{HIDDEN_REGISTERS, RegisterLimit};
 use crate::{functions, parallel, registers, variables};
 
 /// A function to compile, with its variables, launch bounds and register limits.
-pub struct Job<'m> {
+pub struct FunctionJob<'m> {
     /// Index of the module among those compiled together.
     pub module_number: usize,
     /// The module that contains the function.
@@ -34,9 +34,9 @@ pub struct Job<'m> {
     pub register_limit: u32,
 }
 
-impl<'m> Job<'m> {
+impl<'m> FunctionJob<'m> {
     /// Creates the job for a function. The register limits are set later.
-    pub fn new(module_number: usize, module: &'m Module, id: FunctionId, layout: &Layout, target: Target) -> Job<'m> {
+    pub fn new(module_number: usize, module: &'m Module, id: FunctionId, layout: &Layout, target: Target) -> FunctionJob<'m> {
         let bounds = module.functions[id].bounds.clone();
         let (limit, register_limit) = (RegisterLimit { registers: 0, warnings: Vec::new() }, 0);
         let variables = layout.variables_of(module, id, target);
@@ -51,7 +51,7 @@ impl<'m> Job<'m> {
             }
         }
         let debug_variables = FunctionVariables::default();
-        Job { module_number, module, id, variables, debug_variables, parameters, bounds, limit, register_limit }
+        FunctionJob { module_number, module, id, variables, debug_variables, parameters, bounds, limit, register_limit }
     }
 
     /// Returns the PTX function.
@@ -77,7 +77,7 @@ pub fn create_jobs<'m>(
     layouts: &[Layout],
     options: &Options,
     machine: &Machine,
-) -> Vec<Job<'m>> {
+) -> Vec<FunctionJob<'m>> {
     let has_callers_elsewhere = options.relocatable || options.tools_patch || modules.len() > 1;
     let (mut jobs, mut fewest) = (Vec::new(), Vec::new());
     for (number, &module) in modules.iter().enumerate() {
@@ -85,23 +85,23 @@ pub fn create_jobs<'m>(
         let mut debug_variables = if options.keeps_variables() { variable_registers(module) } else { VariableRegisters::default() };
         let new = |&id: &FunctionId| {
             let fewest = functions::min_registers_for_calls(module, &module.functions[id], options.target);
-            (Job::new(number, module, id, &layouts[number], options.target), fewest)
+            (FunctionJob::new(number, module, id, &layouts[number], options.target), fewest)
         };
         for (job, registers) in parallel::map_short_jobs(&options.hooks.parallelism, &wanted, new) {
-            jobs.push(Job { debug_variables: debug_variables.remove(&job.id).unwrap_or_default(), ..job });
+            jobs.push(FunctionJob { debug_variables: debug_variables.remove(&job.id).unwrap_or_default(), ..job });
             fewest.push(registers);
         }
     }
-    limit_registers(&mut jobs, &fewest, options, machine);
+    set_register_limits(&mut jobs, &fewest, options, machine);
     jobs
 }
 
 /// Sets the register limits of all jobs. A device function runs with the registers of the kernel that calls it, so its limit is at most the
 /// lowest limit of all kernels of the program. `fewest` has, for each job, the minimum number of registers that the function's calls need.
-fn limit_registers(jobs: &mut [Job<'_>], fewest: &[u32], options: &Options, machine: &Machine) {
+fn set_register_limits(jobs: &mut [FunctionJob<'_>], fewest: &[u32], options: &Options, machine: &Machine) {
     for job in jobs.iter_mut() {
         if job.is_kernel() {
-            job.bounds = registers::complete_bounds(&job.bounds, options);
+            job.bounds = registers::complete_launch_bounds(&job.bounds, options);
         }
         job.limit = registers::register_limit(job.name(), &job.bounds, options, machine);
     }

@@ -13,18 +13,18 @@ pub fn run(function: &mut Function, keeps_lines: bool) {
         thread_jumps(function);
     }
     let layout = function.layout.clone();
-    let keeps: Vec<bool> = if keeps_lines { jumps_for_lines(function, &layout) } else { vec![false; layout.len()] };
+    let keeps: Vec<bool> = if keeps_lines { jumps_to_keep_for_debuggers(function, &layout) } else { vec![false; layout.len()] };
     // Blocks are visited from last to first, because whether a jump leads to the next instruction depends on which blocks after it are
     // empty. An empty block remains as the target of a `BSSY` if its only jump was removed.
     for (position, &block) in layout.iter().enumerate().rev().filter(|&(position, _)| !keeps[position]) {
         let is_empty = |block: &Block| function.blocks[*block].insts.is_empty();
         let next = layout[position + 1..].iter().position(|block| !is_empty(block)).map_or(layout.len(), |count| position + 2 + count);
-        drop_jump_to_next(function, block, &layout[position + 1..next.min(layout.len())]);
+        delete_jump_to_next_block(function, block, &layout[position + 1..next.min(layout.len())]);
     }
 }
 
 /// Returns for each block of the layout whether its last instruction, a jump, is the only code of its source line.
-fn jumps_for_lines(function: &Function, layout: &[Block]) -> Vec<bool> {
+fn jumps_to_keep_for_debuggers(function: &Function, layout: &[Block]) -> Vec<bool> {
     let mut last_line = 0;
     let mut is_kept = |position: usize| {
         let is_kept = is_only_code_of_line(function, &layout[position..], last_line);
@@ -69,7 +69,7 @@ fn thread_jumps(function: &mut Function) {
             }
         }
     }
-    remove_unreachable(function);
+    remove_unreachable_from_layout(function);
 }
 
 /// Returns the branch target of a block that consists of one unconditional branch; `None` for other blocks.
@@ -84,7 +84,7 @@ fn sole_jump_target(function: &Function, block: Block) -> Option<Block> {
 
 /// Removes the blocks that are unreachable from the entry from the layout. Every operand that names a block counts as an edge, also that of
 /// `BSSY`.
-fn remove_unreachable(function: &mut Function) {
+fn remove_unreachable_from_layout(function: &mut Function) {
     let mut reached = vec![false; function.blocks.len()];
     let mut pending = vec![function.entry()];
     reached[function.entry().position()] = true;
@@ -106,7 +106,7 @@ fn remove_unreachable(function: &mut Function) {
 /// Deletes the jump at the end of `block` if its target is one of `next`. If a conditional branch before the last jump leads to one of
 /// `next`, inverts the condition, so that one branch is enough. `next` are the blocks after `block` in the layout up to the first one that
 /// is not empty.
-fn drop_jump_to_next(function: &mut Function, block: Block, next: &[Block]) {
+fn delete_jump_to_next_block(function: &mut Function, block: Block, next: &[Block]) {
     let is_next = |target: Option<Block>| target.is_some_and(|target| next.contains(&target));
     let target_of = |function: &Function, inst| {
         function.operands(inst).iter().find_map(|operand| if let OperandKind::Block(target) = operand.kind { Some(target) } else { None })

@@ -63,18 +63,18 @@ pub use account::SchedulingReport;
 pub use check::check;
 pub use compiled::Compiled;
 pub use decisions::{DecisionRemark, Decisions, PtxRegisterLocation};
-pub use error::{CompileError, Excess, Fault, LimitedMemory};
+pub use error::{CompileError, Fault, LimitedMemory, MemoryExcess};
 pub use function_report::{FunctionReport, PerformanceRemark};
 pub use history::{FormChange, InstHistory, PlaceDecision, RejectedForm, RunnerUp};
 pub use hooks::{CancelFunction, Executor, Hooks, Parallelism, Progress, ProgressFunction};
 pub use machines::{TargetMismatch, target_mismatch};
 pub use options::{
-    BackendChoice, Bisect, BisectDecision, DebugInfo, DebugKind, LaunchOptions, ModeChoice, Options, PassOptions, PassSelection, Reports,
-    Scheduling,
+    BackendChoice, BisectDecision, BisectOptions, DebugInfo, DebugKind, LaunchOptions, Options, PassOptions, PassSelection, Reports,
+    ScheduleModeChoice, Scheduling,
 };
 pub use oriole_sched::backend::{Backend as ScheduleBackend, Knobs as ScheduleKnobs, ScheduleMode};
-pub use pass_log::{Dump, IrObjects, Moment, PassLog, PassRun};
-pub use passes::{Levels, PASSES, Pass};
+pub use pass_log::{DumpMoment, FunctionDump, IrObjectCounts, PassLog, PassRun};
+pub use passes::{PASSES, Pass, PassLevels};
 pub use schedule::SchedulePlan;
 
 /// Compiles modules into one cubin. On failure returns the errors of all functions, in source order.

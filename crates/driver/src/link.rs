@@ -10,14 +10,14 @@ use oriole_ptx::ast::LaunchBounds;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::account::{self, SchedulingReport};
-use crate::compile_function::Finished;
+use crate::compile_function::FinishedFunction;
 use crate::compiled::Compiled;
 use crate::decisions::Decisions;
 use crate::emit;
 use crate::error::{CompileError, Fault};
 use crate::function_report::{FunctionReport, PerformanceRemark};
 use crate::functions::FunctionIndex;
-use crate::job::Job;
+use crate::job::FunctionJob;
 use crate::options::Options;
 use crate::registers::HIDDEN_REGISTERS;
 use crate::whole_program::Program;
@@ -60,14 +60,19 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
 }
 
 /// Returns the number of bytes of constant bank 0 that a kernel launch fills: those reserved by the system, and those of the parameters.
-fn constant_bytes(job: &Job<'_>) -> u32 {
+fn constant_bytes(job: &FunctionJob<'_>) -> u32 {
     let end = job.variables.parameters_start + job.variables.parameter_bytes as u32;
     end.max(images::end_of_image_handle_words(job))
 }
 
 /// Returns the resource usage of a function. `linked_function` is the function in the cubin, where resources of its callees are included;
 /// `None` if the cubin does not contain it.
-fn function_report(job: &Job<'_>, function: &Finished, linked_function: Option<&build::Function>, options: &Options) -> FunctionReport {
+fn function_report(
+    job: &FunctionJob<'_>,
+    function: &FinishedFunction,
+    linked_function: Option<&build::Function>,
+    options: &Options,
+) -> FunctionReport {
     FunctionReport {
         name: job.name().to_owned(),
         is_kernel: job.is_kernel(),
@@ -87,7 +92,7 @@ fn function_report(job: &Job<'_>, function: &Finished, linked_function: Option<&
 
 /// Returns the performance remarks about a function, without duplicates. At -O0 there are none about inserted waits: unoptimized code
 /// copies values after each instruction, so waits are expected.
-fn performance_remarks(job: &Job<'_>, function: &Finished, options: &Options) -> Vec<PerformanceRemark> {
+fn performance_remarks(job: &FunctionJob<'_>, function: &FinishedFunction, options: &Options) -> Vec<PerformanceRemark> {
     let ignored = function.selection.ignored_register_counts.iter();
     let mut remarks: Vec<PerformanceRemark> =
         ignored.map(|&location| PerformanceRemark::ignored_setmaxnreg_remark(job.module_number, location)).collect();
@@ -102,8 +107,8 @@ fn performance_remarks(job: &Job<'_>, function: &Finished, options: &Options) ->
 
 /// Returns the number of registers that a launch allocates per thread, including the two that the hardware adds to those that instructions
 /// name.
-fn launch_registers(job: &Job<'_>, function: &Finished) -> u32 {
-    let fewest = if function.has_calls() || !job.is_kernel() { convention::MIN_REGISTERS } else { MIN_KERNEL_REGISTERS };
+fn launch_registers(job: &FunctionJob<'_>, function: &FinishedFunction) -> u32 {
+    let fewest = if function.has_calls() || !job.is_kernel() { convention::MIN_ABI_REGISTERS } else { MIN_KERNEL_REGISTERS };
     function.allocation.registers_used.max(fewest) + HIDDEN_REGISTERS
 }
 
@@ -117,8 +122,8 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
         return Err(Fault::Internal(format!("no file can be written for {}", options.target)));
     };
     let mut functions: Vec<build::Function> = Vec::new();
-    let compiled: Vec<(&Job<'_>, &Finished)> = jobs.iter().zip(finished).rev().collect();
-    let describe = |&(job, function): &(&Job<'_>, &Finished)| to_build_function(job, function, program, &traits, options);
+    let compiled: Vec<(&FunctionJob<'_>, &FinishedFunction)> = jobs.iter().zip(finished).rev().collect();
+    let describe = |&(job, function): &(&FunctionJob<'_>, &FinishedFunction)| to_build_function(job, function, program, &traits, options);
     let described = parallel::map_short_jobs(&options.hooks.parallelism, &compiled, describe);
     for ((job, _), built) in compiled.into_iter().zip(described) {
         let index = &indices[job.module_number];
@@ -135,27 +140,27 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
     }
     for ((source, index), layout) in modules.iter().zip(indices).zip(layouts) {
         if options.relocatable {
-            variables::add_shared(&mut module, source, layout);
+            variables::add_shared_variables(&mut module, source, layout);
         }
         variables::add_variables(&mut module, source, index, layout)?;
     }
     remove_resolved_externals(&mut module);
     images::add_image_references(&mut module, program);
-    add_externs(&mut module, indices, jobs, finished);
-    mark_address_taken(&mut module, indices);
-    debug::add_sections(&mut module, program, options)?;
+    add_external_functions(&mut module, indices, jobs, finished);
+    mark_address_taken_functions(&mut module, indices);
+    debug::add_debug_sections(&mut module, program, options)?;
     if finished.iter().any(|function| function.selection.tensor_memory.allocates) {
         let name = oriole_isel::TENSOR_MEMORY_RECORD;
         module.reserved_variables.push(build::ReservedVariable { name, size: TENSOR_MEMORY_RECORD_BYTES, alignment: 1 });
     }
     if !options.relocatable {
         module.settle_calls();
-        mark_unknown_stacks(&mut module);
+        mark_unknown_stack_sizes(&mut module);
     }
-    add_quad_stack(&mut module, finished);
-    check_tensor_memory(&module)?;
+    add_quad_fetch_stack(&mut module, finished);
+    check_tensor_memory_use(&module)?;
     if options.tools_patch {
-        patches::check_calls(finished.iter().map(|function| &*function.selection))?;
+        patches::check_patch_calls(finished.iter().map(|function| &*function.selection))?;
     }
     Ok(module)
 }
@@ -167,7 +172,12 @@ fn remove_resolved_externals(file: &mut build::Module) {
 }
 
 /// Adds external symbols for functions that the program uses but does not define.
-fn add_externs(file: &mut build::Module, indices: &[FunctionIndex<'_>], jobs: &[Job<'_>], finished: &[Finished]) {
+fn add_external_functions(
+    file: &mut build::Module,
+    indices: &[FunctionIndex<'_>],
+    jobs: &[FunctionJob<'_>],
+    finished: &[FinishedFunction],
+) {
     let mut used: Vec<(&FunctionIndex<'_>, &str)> = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
         let names = function.selection.callees.iter().chain(&function.selection.taken_functions);
@@ -185,7 +195,7 @@ fn add_externs(file: &mut build::Module, indices: &[FunctionIndex<'_>], jobs: &[
 
 /// Increases the stack sizes of functions with texture fetches by quads (four neighbouring threads of a warp): threads that do not take
 /// part in a fetch keep their registers in memory below the stack pointer meanwhile.
-fn add_quad_stack(file: &mut build::Module, finished: &[Finished]) {
+fn add_quad_fetch_stack(file: &mut build::Module, finished: &[FinishedFunction]) {
     if finished.iter().any(|function| function.symbols.iter().any(|name| QuadFetch::parse(name).is_some())) {
         for function in file.functions.iter_mut().filter(|function| function.min_stack_size != build::UNKNOWN_STACK) {
             function.min_stack_size += QuadFetch::SAVED_BYTES;
@@ -194,7 +204,7 @@ fn add_quad_stack(file: &mut build::Module, finished: &[Finished]) {
 }
 
 /// Marks the stack size as unknown for kernels whose call graph is not known statically.
-fn mark_unknown_stacks(file: &mut build::Module) {
+fn mark_unknown_stack_sizes(file: &mut build::Module) {
     for kernel in file.functions.iter_mut().filter(|function| function.is_kernel && function.min_stack_size == build::UNKNOWN_STACK) {
         for attribute in kernel.attributes.iter_mut().filter(|attribute| attribute.code == AttributeCode::CRS_STACK_SIZE) {
             *attribute = Attribute::words(AttributeCode::CRS_STACK_SIZE, [u32::MAX]);
@@ -203,7 +213,7 @@ fn mark_unknown_stacks(file: &mut build::Module) {
 }
 
 /// Marks the functions whose addresses are taken by code or by initial values of variables.
-fn mark_address_taken(file: &mut build::Module, indices: &[FunctionIndex<'_>]) {
+fn mark_address_taken_functions(file: &mut build::Module, indices: &[FunctionIndex<'_>]) {
     let mut taken: FxHashSet<String> = file.functions.iter().flat_map(|function| function.takes_address_of.iter().cloned()).collect();
     taken.extend(indices.iter().flat_map(FunctionIndex::address_taken_by_variables).map(str::to_owned));
     for function in file.functions.iter_mut().filter(|function| taken.contains(&function.name)) {
@@ -227,18 +237,24 @@ fn cluster_attributes(bounds: &LaunchBounds) -> Vec<Attribute> {
         attributes.push(Attribute::new(AttributeCode::EXPLICIT_CLUSTER, AttributeValue::Flag));
     }
     if let Some(blocks) = &bounds.required_cluster {
-        attributes.push(Attribute::words(AttributeCode::CTA_PER_CLUSTER, padded_sizes(blocks)));
+        attributes.push(Attribute::words(AttributeCode::CTA_PER_CLUSTER, sizes_padded_to_three(blocks)));
     }
     attributes
 }
 
 /// Returns the sizes of a grid directive along x, y and z; a size that the directive omits is 1.
-fn padded_sizes(sizes: &[u32]) -> [u32; 3] {
+fn sizes_padded_to_three(sizes: &[u32]) -> [u32; 3] {
     [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1))
 }
 
 /// Converts a compiled function to the form in which the cubin builder takes functions.
-fn to_build_function(job: &Job<'_>, function: &Finished, program: &Program<'_>, traits: &FileTraits, options: &Options) -> build::Function {
+fn to_build_function(
+    job: &FunctionJob<'_>,
+    function: &FinishedFunction,
+    program: &Program<'_>,
+    traits: &FileTraits,
+    options: &Options,
+) -> build::Function {
     let (index, layout) = (&program.indices[job.module_number], &program.layouts[job.module_number]);
     let bounds = &job.bounds;
     let code_size = function.code.bytes.len() as u64;
@@ -258,23 +274,23 @@ fn to_build_function(job: &Job<'_>, function: &Finished, program: &Program<'_>, 
     }
     let mut sparse_mma_mask = function.code.sparse_mma_mask;
     if function.selection.tensor_memory.multiplies_sparse {
-        sparse_mma_mask |= emit::SPARSE_TENSOR_MEMORY;
+        sparse_mma_mask |= emit::SPARSE_TENSOR_MEMORY_BIT;
     }
     if sparse_mma_mask != 0 && traits.has_sparse_mma_mask() {
         extra.push(Attribute::new(AttributeCode::SPARSE_MMA_MASK, AttributeValue::Half(sparse_mma_mask)));
     }
     if let Some(threads) = &bounds.max_threads {
-        extra.push(Attribute::words(AttributeCode::MAX_THREADS, padded_sizes(threads)));
+        extra.push(Attribute::words(AttributeCode::MAX_THREADS, sizes_padded_to_three(threads)));
     }
     if let Some(threads) = &bounds.required_threads {
-        extra.push(Attribute::words(AttributeCode::REQNTID, padded_sizes(threads)));
+        extra.push(Attribute::words(AttributeCode::REQNTID, sizes_padded_to_three(threads)));
     }
     extra.extend(cluster_attributes(bounds));
     if options.relocatable && traits.names_image_banks() {
-        extra.extend(images::linked_bank_attributes(function));
+        extra.extend(images::relocatable_bank_attributes(function));
     }
     if job.is_kernel() {
-        extra.extend(images::bank_attributes(job, program, options.target));
+        extra.extend(images::image_bank_attributes(job, program, options.target));
         extra.push(Attribute::new(AttributeCode::MAXREG_COUNT, AttributeValue::Half(job.limit.registers as u16)));
     }
     build::Function {
@@ -288,8 +304,8 @@ fn to_build_function(job: &Job<'_>, function: &Finished, program: &Program<'_>, 
         } else {
             function_attributes(traits, extra)
         },
-        image_words: if job.is_kernel() { images::driver_filled_words(job, program) } else { Vec::new() },
-        image_parameters: images::reference_parameters(job),
+        image_words: if job.is_kernel() { images::driver_filled_image_words(job, program) } else { Vec::new() },
+        image_parameters: images::image_reference_parameters(job),
         parameter_bytes: job.variables.parameter_bytes as u16,
         has_large_parameters: job.variables.has_large_parameters,
         relocations: relocations(function, options),
@@ -313,7 +329,7 @@ fn to_build_function(job: &Job<'_>, function: &Finished, program: &Program<'_>, 
 }
 
 /// Returns how a compiled function uses tensor memory, in the form that the cubin builder takes.
-fn tensor_memory_use(function: &Finished) -> build::TensorMemory {
+fn tensor_memory_use(function: &FinishedFunction) -> build::TensorMemory {
     let selected = function.selection.tensor_memory;
     let count = if function.code.accesses_tensor_memory { TENSOR_MEMORY_INIT_COUNT } else { 0 };
     build::TensorMemory { groups: selected.groups, allocates: selected.allocates, count }
@@ -326,7 +342,7 @@ const TENSOR_MEMORY_INIT_COUNT: u8 = 0x80;
 const TENSOR_MEMORY_RECORD_BYTES: u64 = 32;
 
 /// Returns an error, as ptxas does, if a function uses tensor memory both for one thread block and for a pair of blocks.
-fn check_tensor_memory(module: &build::Module) -> Result<(), Fault> {
+fn check_tensor_memory_use(module: &build::Module) -> Result<(), Fault> {
     match module.functions.iter().find(|function| function.tensor_memory().groups == [true; 2]) {
         Some(function) => Err(Fault::Limit(format!(
             "function '{}' uses single CTA (.cta_group::1) and CTA pair granularity (.cta_group::2); that is not allowed",
@@ -346,9 +362,9 @@ fn copy_with_name(function: &build::Function, name: String) -> build::Function {
 }
 
 /// Returns the size and variables of a function's shared memory; `None` if it needs no shared-memory section in the cubin.
-fn shared_memory(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {
+fn shared_memory(job: &FunctionJob<'_>, layout: &Layout) -> Option<build::Shared> {
     if layout.linking == Linking::Relocatable {
-        let variables = if job.is_kernel() { variables::kernel_shared(job.module, layout, job.function()) } else { Vec::new() };
+        let variables = if job.is_kernel() { variables::kernel_shared_variables(job.module, layout, job.function()) } else { Vec::new() };
         let size = variables.iter().fold(0_u64, |end, variable| {
             end.checked_next_multiple_of(variable.alignment).unwrap_or(u64::MAX).saturating_add(variable.size)
         });
@@ -364,7 +380,7 @@ fn shared_memory(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {
 }
 
 /// Returns the relocations of a function's code, sorted by their offsets in the code.
-fn relocations(function: &Finished, options: &Options) -> Vec<CodeRelocation> {
+fn relocations(function: &FinishedFunction, options: &Options) -> Vec<CodeRelocation> {
     let kind = |kind| match kind {
         ReferenceKind::Low | ReferenceKind::ReturnLow | ReferenceKind::Incoming => CodePatch::AddressLow,
         ReferenceKind::High | ReferenceKind::ReturnHigh => CodePatch::AddressHigh,
@@ -379,7 +395,7 @@ fn relocations(function: &Finished, options: &Options) -> Vec<CodeRelocation> {
     let indirect = function.code.indirect_calls.iter().filter(|_| options.relocatable).map(|&offset| CodeRelocation {
         offset: u64::from(offset),
         kind: CodePatch::IndirectCall,
-        symbol: UNIFIED_TABLE_SYMBOL.into(),
+        symbol: UNIFIED_FUNCTION_TABLE_SYMBOL.into(),
         addend: 0,
     });
     let patches = function.code.patches.iter();
@@ -397,4 +413,4 @@ fn relocations(function: &Finished, options: &Options) -> Vec<CodeRelocation> {
 }
 
 /// Name of the symbol that indirect calls in relocatable files refer to. The linker sets it to the offset of the unified function table.
-const UNIFIED_TABLE_SYMBOL: &str = "__UFT_OFFSET";
+const UNIFIED_FUNCTION_TABLE_SYMBOL: &str = "__UFT_OFFSET";

@@ -75,7 +75,7 @@ impl Options {
 
     /// Returns whether to compute the address ranges in which machine registers hold PTX registers. Debug information and `oriole explain`
     /// need them.
-    pub(crate) fn has_register_ranges(&self) -> bool {
+    pub(crate) fn needs_register_ranges(&self) -> bool {
         self.reports.decisions || self.keeps_variables()
     }
 
@@ -111,7 +111,7 @@ pub struct PassOptions {
     pub measure: bool,
     /// A limit on the number of times that optional passes run, to find a faulty pass; `None` without such a search. With a limit,
     /// functions are compiled one after the other.
-    pub bisect: Option<Bisect>,
+    pub bisect: Option<BisectOptions>,
 }
 
 impl PassOptions {
@@ -152,7 +152,7 @@ impl PassSelection {
 
 /// A limit on the number of times that optional passes run, to find the pass that breaks a program by bisection.
 #[derive(Clone, Copy, Debug)]
-pub struct Bisect {
+pub struct BisectOptions {
     /// Maximum number of executions of optional passes, over all functions; `None` for no limit.
     pub limit: Option<u64>,
     /// Callback that is called with each decision before the pass runs or is skipped, so that the decisions before a crash are known.
@@ -192,7 +192,7 @@ pub struct LaunchOptions {
 
 /// Whether instructions are scheduled, and in which mode (with which optimization goal).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ModeChoice {
+pub enum ScheduleModeChoice {
     /// The optimization level determines whether instructions are scheduled, and the mode.
     #[default]
     ByLevel,
@@ -224,7 +224,7 @@ impl BackendChoice {
         match name {
             "auto" => Some(BackendChoice::Auto),
             "by-target" => Some(BackendChoice::ByTarget),
-            _ => Backend::parse(name).filter(|backend| Backend::LETTERS.contains(backend)).map(BackendChoice::One),
+            _ => Backend::parse(name).filter(|backend| Backend::BACKENDS_A_B_C.contains(backend)).map(BackendChoice::One),
         }
     }
 
@@ -241,7 +241,7 @@ impl BackendChoice {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Scheduling {
     /// Whether instructions are scheduled, and the optimization goal.
-    pub mode: ModeChoice,
+    pub mode: ScheduleModeChoice,
     /// The choice of the scheduler backend.
     pub backend: BackendChoice,
     /// Tuning parameters of the scheduler backends.
@@ -251,12 +251,12 @@ pub struct Scheduling {
 impl Scheduling {
     /// Returns options that turn scheduling off.
     pub fn off() -> Scheduling {
-        Scheduling { mode: ModeChoice::Off, ..Scheduling::default() }
+        Scheduling { mode: ScheduleModeChoice::Off, ..Scheduling::default() }
     }
 
     /// Returns options with which instructions are scheduled by one backend in one mode.
     pub fn by(backend: Backend, mode: ScheduleMode) -> Scheduling {
-        Scheduling { mode: ModeChoice::On(mode), backend: BackendChoice::One(backend), ..Scheduling::default() }
+        Scheduling { mode: ScheduleModeChoice::On(mode), backend: BackendChoice::One(backend), ..Scheduling::default() }
     }
 }
 

@@ -38,14 +38,14 @@ pub fn map_in_parallel<J: Sync, R: Send>(
 }
 
 /// Size of a job that takes a few microseconds, in units of the time to compile one PTX instruction.
-const SHORT_JOB_SIZE: usize = 2;
+const SHORT_JOB_SIZE_INSTRUCTIONS: usize = 2;
 
 /// Calls `run` for jobs that take a few microseconds each, such as describing compiled functions, and returns the results in the order of
 /// the jobs. If the caller of the compiler provides an executor, the jobs run on the calling thread, because the executor is for compiling
 /// functions.
 pub fn map_short_jobs<J: Sync, R: Send>(parallelism: &Parallelism, jobs: &[J], run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     match parallelism {
-        Parallelism::Threads => run_on_threads(jobs, &(0..jobs.len()).collect::<Vec<_>>(), |_| SHORT_JOB_SIZE, run),
+        Parallelism::Threads => run_on_threads(jobs, &(0..jobs.len()).collect::<Vec<_>>(), |_| SHORT_JOB_SIZE_INSTRUCTIONS, run),
         Parallelism::Sequential | Parallelism::Executor(_) => jobs.iter().map(run).collect(),
     }
 }
@@ -69,12 +69,12 @@ fn run_on_executor<J: Sync, R: Send>(executor: &dyn Executor, jobs: &[J], order:
 
 /// Minimum number of functions for which another thread frees the memory of the results: freeing it here would take longer than starting
 /// that thread.
-const MANY_FUNCTIONS: usize = 100;
+const MIN_FUNCTIONS_TO_FREE_IN_THREAD: usize = 100;
 
 /// Frees the memory of `computed`, the results of compiling this number of functions. Another thread does that if there are at least
-/// [`MANY_FUNCTIONS`] and the compiler uses threads of its own.
+/// [`MIN_FUNCTIONS_TO_FREE_IN_THREAD`] and the compiler uses threads of its own.
 pub fn free_results<V: Send + 'static>(parallelism: &Parallelism, functions: usize, computed: V) {
-    if functions >= MANY_FUNCTIONS && matches!(parallelism, Parallelism::Threads) {
+    if functions >= MIN_FUNCTIONS_TO_FREE_IN_THREAD && matches!(parallelism, Parallelism::Threads) {
         drop_on_pool(computed);
     }
 }
@@ -93,12 +93,12 @@ mod tests {
     use super::*;
 
     /// An executor that runs the tasks from the last to the first, every second one on another thread, and does not run some of them.
-    struct Backwards {
+    struct BackwardsExecutor {
         /// Number of tasks that are not run.
         left_out: usize,
     }
 
-    impl Executor for Backwards {
+    impl Executor for BackwardsExecutor {
         fn execute(&self, count: usize, task: &(dyn Fn(usize) + Sync)) {
             thread::scope(|scope| {
                 for number in (0..count).rev().filter(|number| number % 10 != self.left_out) {
@@ -112,14 +112,14 @@ mod tests {
     }
 
     /// Returns one [`Parallelism`] of each kind to test.
-    fn all_kinds() -> [Parallelism; 4] {
-        let backwards = |left_out| Parallelism::Executor(Arc::new(Backwards { left_out }));
+    fn all_parallelism_kinds() -> [Parallelism; 4] {
+        let backwards = |left_out| Parallelism::Executor(Arc::new(BackwardsExecutor { left_out }));
         [Parallelism::Threads, Parallelism::Sequential, backwards(10), backwards(3)]
     }
 
     #[test]
     fn results_come_in_the_order_of_the_jobs() {
-        for parallelism in all_kinds() {
+        for parallelism in all_parallelism_kinds() {
             for size in [0, 10, 1000] {
                 let jobs: Vec<usize> = (0..100).collect();
                 let results = map_in_parallel(&parallelism, &jobs, |job| size + job % 7, |job| job * 2);
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_panic_of_any_thread_reaches_the_caller() {
         let jobs: Vec<usize> = (0..100).collect();
-        for (parallelism, bad) in all_kinds().iter().flat_map(|parallelism| [0, 50, 99].map(|bad| (parallelism, bad))) {
+        for (parallelism, bad) in all_parallelism_kinds().iter().flat_map(|parallelism| [0, 50, 99].map(|bad| (parallelism, bad))) {
             let run = |&job: &usize| assert_ne!(job, bad, "job {bad} fails");
             let call = AssertUnwindSafe(|| map_in_parallel(parallelism, &jobs, |_| INSTRUCTIONS_PER_THREAD, run));
             let caught = catch_unwind(call).unwrap_err();

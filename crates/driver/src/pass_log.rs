@@ -8,14 +8,14 @@ use std::time::Duration;
 use oriole_ir::Function;
 
 use crate::clock::Stopwatch;
-use crate::hooks::Tracker;
-use crate::options::{Bisect, BisectDecision, PassOptions};
+use crate::hooks::ProgressTracker;
+use crate::options::{BisectDecision, BisectOptions, PassOptions};
 
 /// The records of the passes of a compilation. The functions are in source order.
 #[derive(Clone, Default, Debug)]
 pub struct PassLog {
     /// The text of the functions before and after the passes that the options name.
-    pub dumps: Vec<Dump>,
+    pub dumps: Vec<FunctionDump>,
     /// The measured pass executions; empty unless the options request measurements.
     pub runs: Vec<PassRun>,
 }
@@ -30,7 +30,7 @@ impl PassLog {
 
 /// The moment at which the text of a function was recorded: before or after a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Moment {
+pub enum DumpMoment {
     /// Before the pass.
     Before,
     /// After the pass.
@@ -39,23 +39,23 @@ pub enum Moment {
 
 /// The text of a function before or after a pass.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Dump {
+pub struct FunctionDump {
     /// Name of the function.
     pub function: String,
     /// Name of the pass before or after which the text was recorded.
     pub pass: &'static str,
     /// Whether the text is from before or after the pass.
-    pub moment: Moment,
+    pub moment: DumpMoment,
     /// The function in the text form of the IR. Before instruction selection, the function in PTX.
     pub text: String,
 }
 
-impl fmt::Display for Dump {
+impl fmt::Display for FunctionDump {
     /// Writes a comment line with the names of function and pass, then the text of the function.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (moment, comment) = match self.moment {
-            Moment::Before => ("before", if self.text.starts_with("func ") { ";" } else { "//" }),
-            Moment::After => ("after", ";"),
+            DumpMoment::Before => ("before", if self.text.starts_with("func ") { ";" } else { "//" }),
+            DumpMoment::After => ("after", ";"),
         };
         write!(f, "{comment} {} {moment} {}\n{}", self.function, self.pass, self.text)
     }
@@ -75,12 +75,12 @@ pub struct PassRun {
     /// Number of instructions of the function after the pass.
     pub instructions_after: usize,
     /// Numbers of instructions, values and blocks that the pass created.
-    pub allocated: IrObjects,
+    pub allocated: IrObjectCounts,
 }
 
 /// Numbers of IR objects of a function.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct IrObjects {
+pub struct IrObjectCounts {
     /// Number of instructions, including those that were removed from their block.
     pub instructions: usize,
     /// Number of SSA values.
@@ -89,15 +89,15 @@ pub struct IrObjects {
     pub blocks: usize,
 }
 
-impl IrObjects {
+impl IrObjectCounts {
     /// Counts the instructions, values and blocks of a function.
-    fn count(function: &Function) -> IrObjects {
-        IrObjects { instructions: function.insts.len(), values: function.values.len(), blocks: function.blocks.len() }
+    fn count(function: &Function) -> IrObjectCounts {
+        IrObjectCounts { instructions: function.insts.len(), values: function.values.len(), blocks: function.blocks.len() }
     }
 
     /// Returns the numbers of objects that were created since `earlier`, an earlier count.
-    fn since(self, earlier: IrObjects) -> IrObjects {
-        IrObjects {
+    fn since(self, earlier: IrObjectCounts) -> IrObjectCounts {
+        IrObjectCounts {
             instructions: self.instructions.saturating_sub(earlier.instructions),
             values: self.values.saturating_sub(earlier.values),
             blocks: self.blocks.saturating_sub(earlier.blocks),
@@ -110,14 +110,14 @@ impl IrObjects {
 #[derive(Debug)]
 pub struct BisectCounter {
     /// The limit on the number of executions, and the callback that is told each decision.
-    bisect: Bisect,
+    bisect: BisectOptions,
     /// Number of executions of optional passes so far.
     executions: AtomicU64,
 }
 
 impl BisectCounter {
     /// Creates a counter that starts at 0.
-    pub fn new(bisect: Bisect) -> BisectCounter {
+    pub fn new(bisect: BisectOptions) -> BisectCounter {
         BisectCounter { bisect, executions: AtomicU64::new(0) }
     }
 
@@ -132,11 +132,11 @@ impl BisectCounter {
 
 /// Measures the passes of one function if the options request that, and limits the number of executions of optional passes.
 #[derive(Debug)]
-pub struct Recorder<'a> {
+pub struct PassRecorder<'a> {
     /// The options, which name the passes to measure and to print.
     pub options: &'a PassOptions,
     /// The progress tracker, which is called before each pass.
-    pub tracker: &'a Tracker<'a>,
+    pub tracker: &'a ProgressTracker<'a>,
     /// Counts the executions of optional passes; `None` without bisection.
     bisect: Option<&'a BisectCounter>,
     /// The measurements of the passes that have run so far.
@@ -148,15 +148,15 @@ pub struct StartedMeasurement {
     /// Number of instructions of the function before the pass.
     instructions: usize,
     /// Numbers of instructions, values and blocks before the pass.
-    objects: IrObjects,
+    objects: IrObjectCounts,
     /// Start of the time measurement.
     clock: Stopwatch,
 }
 
-impl<'a> Recorder<'a> {
+impl<'a> PassRecorder<'a> {
     /// Returns a recorder for one function.
-    pub fn new(options: &'a PassOptions, tracker: &'a Tracker<'a>, bisect: Option<&'a BisectCounter>) -> Recorder<'a> {
-        Recorder { options, tracker, bisect, runs: RefCell::default() }
+    pub fn new(options: &'a PassOptions, tracker: &'a ProgressTracker<'a>, bisect: Option<&'a BisectCounter>) -> PassRecorder<'a> {
+        PassRecorder { options, tracker, bisect, runs: RefCell::default() }
     }
 
     /// Returns whether an optional pass may run on a function: the options do not disable it, and the limit for bisection is not reached.
@@ -169,7 +169,7 @@ impl<'a> Recorder<'a> {
     pub fn start(&self, function: &Function) -> Option<StartedMeasurement> {
         let start = || StartedMeasurement {
             instructions: instruction_count(function),
-            objects: IrObjects::count(function),
+            objects: IrObjectCounts::count(function),
             clock: Stopwatch::start(),
         };
         self.options.measure.then(start)
@@ -184,13 +184,13 @@ impl<'a> Recorder<'a> {
                 time: clock.elapsed(),
                 instructions_before: instructions,
                 instructions_after: instruction_count(function),
-                allocated: IrObjects::count(function).since(objects),
+                allocated: IrObjectCounts::count(function).since(objects),
             });
         }
     }
 
     /// Returns the recorded measurements of all passes that ran on the function.
-    pub fn into_runs(self) -> Vec<PassRun> {
+    pub fn into_pass_runs(self) -> Vec<PassRun> {
         self.runs.into_inner()
     }
 }

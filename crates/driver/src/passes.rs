@@ -22,7 +22,7 @@ pub struct Pass {
     /// Name of the pass on the command line.
     pub name: &'static str,
     /// The optimization levels at which the pass runs.
-    pub levels: Levels,
+    pub levels: PassLevels,
     /// Whether the code is correct without the pass, so that bisection may skip it.
     pub is_optional: bool,
     /// Description of the pass in one line, for help texts.
@@ -35,7 +35,7 @@ pub struct Pass {
 
 /// The optimization levels at which a pass runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Levels {
+pub enum PassLevels {
     /// All levels.
     All,
     /// The given level and higher ones.
@@ -46,13 +46,13 @@ pub enum Levels {
     Scheduled,
 }
 
-impl fmt::Display for Levels {
+impl fmt::Display for PassLevels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Levels::All => write!(f, "-O0 to -O3"),
-            Levels::AtLeast(level) => write!(f, "-O{level} to -O3"),
-            Levels::Only(level) => write!(f, "-O{level}"),
-            Levels::Scheduled => write!(f, "-O{} to -O3, or --sched-mode", schedule::MIN_SCHEDULED_LEVEL),
+            PassLevels::All => write!(f, "-O0 to -O3"),
+            PassLevels::AtLeast(level) => write!(f, "-O{level} to -O3"),
+            PassLevels::Only(level) => write!(f, "-O{level}"),
+            PassLevels::Scheduled => write!(f, "-O{} to -O3, or --sched-mode", schedule::MIN_SCHEDULED_LEVEL),
         }
     }
 }
@@ -72,7 +72,7 @@ pub enum Stage {
 
 impl Stage {
     /// Returns whether the passes of the stage run once for each scheduling plan.
-    pub fn is_searched(self) -> bool {
+    pub fn runs_once_per_plan(self) -> bool {
         matches!(self, Stage::Schedule | Stage::Allocate)
     }
 }
@@ -101,7 +101,7 @@ macro_rules! is_optional {
     };
 }
 
-use Levels::{All, AtLeast, Only, Scheduled};
+use PassLevels::{All, AtLeast, Only, Scheduled};
 
 passes! {
     5   "select",           All,        required, Optimize, select,           "selects machine instructions for the PTX instructions";
@@ -127,7 +127,7 @@ passes! {
     32  "forward-stores",   AtLeast(2), optional, Optimize, forward_stores,   "forwards stored words to loads, and removes repeated loads and overwritten stores";
     33  "vector-loads",     AtLeast(2), optional, Optimize, vector_loads,     "joins loads of neighbouring words of shared memory";
     34  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
-    60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead,      "dead-code elimination";
+    60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead_code,      "dead-code elimination";
     61  "share-tuples",     AtLeast(1), optional, Optimize, share_tuples,     "makes tuples of registers parts of longer ones with the same elements";
     62  "uniform",          AtLeast(1), optional, Optimize, uniform,          "computes operands in uniform registers in the uniform datapath";
     64  "if-convert",       AtLeast(1), optional, Optimize, if_convert,       "replaces short branches by guarded instructions";
@@ -141,10 +141,10 @@ passes! {
     93  "stagger-products", AtLeast(2), optional, Optimize, stagger_products, "divides groups of warpgroup matrix products, to overlap them with arithmetic";
     94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions, shifts and multiply-adds of halves to the less busy unit";
     95  "constant-phis",    AtLeast(1), optional, Optimize, constant_phis,    "makes constants the sources of phis, instead of registers with them";
-    96  "store-return",     All,        required, Optimize, store_return,     "leaves the return address of a function with calls to the prologue";
+    96  "store-return",     All,        required, Optimize, save_return_address,     "leaves the return address of a function with calls to the prologue";
     97  "pre-schedule",     Scheduled,  optional, Schedule, pre_schedule,     "reorders instructions within blocks, before register allocation";
     101 "allocate",         All,        required, Allocate, allocate,         "assigns physical registers, spills";
-    102 "return-addresses", All,        required, Allocate, return_addresses, "writes return addresses before calls, and the instructions of texture fetches by quads";
+    102 "return-addresses", All,        required, Allocate, insert_return_addresses, "writes return addresses before calls, and the instructions of texture fetches by quads";
     103 "clear-barriers",   All,        required, Allocate, clear_barriers,   "clears callee-saved convergence barriers, where the target needs that";
     104 "prologue",         All,        required, Allocate, insert_prologue,  "sets up the stack pointer, and saves and restores registers";
     105 "drop-copies",      AtLeast(1), optional, Allocate, drop_copies,      "deletes moves that write what their register already holds";
@@ -154,7 +154,7 @@ passes! {
     112 "settle-products",  All,        required, Emit,     settle_products,  "inserts waits and fences for the registers of warpgroup matrix products";
     113 "layout",           All,        required, Emit,     lay_out,          "removes branches to the next block";
     114 "idle-instructions", All,       required, Emit,     idle_instructions, "inserts instructions without an effect that all code for a machine has";
-    116 "serial-control",   Only(0),    required, Emit,     serial_control,   "computes control words that run one instruction after the other";
+    116 "serial-control",   Only(0),    required, Emit,     assign_serial_control,   "computes control words that run one instruction after the other";
     120 "control",          AtLeast(1), required, Emit,     control,          "computes stalls, scoreboards, yields and register reuse";
     122 "encode",           All,        required, Emit,     encode,           "encodes the instructions";
 }
@@ -207,10 +207,10 @@ impl Pass {
     pub(crate) fn is_enabled(&self, state: &FunctionState<'_>) -> bool {
         let level = state.options().level;
         match self.levels {
-            Levels::All => true,
-            Levels::AtLeast(least) => level >= least,
-            Levels::Only(only) => level == only,
-            Levels::Scheduled => state.plan.is_some(),
+            PassLevels::All => true,
+            PassLevels::AtLeast(least) => level >= least,
+            PassLevels::Only(only) => level == only,
+            PassLevels::Scheduled => state.plan.is_some(),
         }
     }
 }

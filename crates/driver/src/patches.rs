@@ -2,7 +2,7 @@
 //!
 //! A tool such as compute-sanitizer calls these functions from instructions of a program that was compiled without them, and saves the
 //! registers that the calling convention lets a function change. Uniform registers are not among those, so the code must not use them.
-//! The passes that compute in uniform registers do not run ([`DISABLED_PASSES`]), accesses to memory have no descriptor, and [`check`]
+//! The passes that compute in uniform registers do not run ([`PASSES_DISABLED_IN_PATCHES`]), accesses to memory have no descriptor, and [`check`]
 //! rejects functions that need a uniform register nevertheless, or more general registers than every program has that can be patched.
 
 use oriole_ir::{Function, OperandKind, RegFile};
@@ -13,15 +13,15 @@ use crate::error::{Failure, Fault};
 use crate::state::Selection;
 
 /// The optional passes that may use uniform registers. They do not run on tools patches (code that tools insert into other programs).
-const DISABLED_PASSES: [&str; 2] = ["uniform", "aggregate"];
+const PASSES_DISABLED_IN_PATCHES: [&str; 2] = ["uniform", "aggregate"];
 
 /// Returns whether an optional pass may run on tools patches (code that tools insert into other programs).
 pub fn allows_pass(pass: &str) -> bool {
-    !DISABLED_PASSES.contains(&pass)
+    !PASSES_DISABLED_IN_PATCHES.contains(&pass)
 }
 
 /// The end of error messages about code that a tools patch may not contain, in ptxas' words.
-const NOT_ALLOWED: &str = "is not allowed when command line option '--compile-as-tools-patch' is specified";
+const NOT_ALLOWED_IN_PATCH_TEXT: &str = "is not allowed when command line option '--compile-as-tools-patch' is specified";
 
 /// Returns an error for the first instruction of a tools patch (code that tools insert into other programs) that uses a uniform register,
 /// or a general register above the limit. The function must have physical registers.
@@ -48,19 +48,19 @@ fn forbidden_registers(operand: OperandKind) -> Option<&'static str> {
     let OperandKind::Register { file, first, count } = operand else { return None };
     match file {
         RegFile::Uniform | RegFile::UniformPredicate => Some("uniform registers"),
-        RegFile::General if u32::from(first) + u32::from(count) > convention::MIN_REGISTERS => Some("more registers"),
+        RegFile::General if u32::from(first) + u32::from(count) > convention::MIN_ABI_REGISTERS => Some("more registers"),
         _ => None,
     }
 }
 
 /// Returns an error, as ptxas does, if a function of a tools patch calls through a pointer or takes the address of a function.
-pub fn check_calls<'a>(functions: impl Iterator<Item = &'a Selection>) -> Result<(), Fault> {
+pub fn check_patch_calls<'a>(functions: impl Iterator<Item = &'a Selection>) -> Result<(), Fault> {
     for selection in functions {
         if !selection.indirect_calls.is_empty() {
-            return Err(Fault::Limit(format!("Using indirect function calls {NOT_ALLOWED}")));
+            return Err(Fault::Limit(format!("Using indirect function calls {NOT_ALLOWED_IN_PATCH_TEXT}")));
         }
         if !selection.taken_functions.is_empty() {
-            return Err(Fault::Limit(format!("Taking address of device functions {NOT_ALLOWED}")));
+            return Err(Fault::Limit(format!("Taking address of device functions {NOT_ALLOWED_IN_PATCH_TEXT}")));
         }
     }
     Ok(())

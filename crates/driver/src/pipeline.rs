@@ -4,7 +4,7 @@
 use oriole_ir::verify;
 
 use crate::error::{Failure, Fault};
-use crate::pass_log::{Dump, Moment};
+use crate::pass_log::{DumpMoment, FunctionDump};
 use crate::passes::{Pass, Stage};
 use crate::patches;
 use crate::state::FunctionState;
@@ -18,7 +18,7 @@ pub fn run_stage(stage: Stage, state: &mut FunctionState<'_>) -> Result<(), Vec<
             break;
         }
         run_pass(pass, state)?;
-        state.is_stopped = !stage.is_searched() && stops_after(pass, state);
+        state.is_stopped = !stage.runs_once_per_plan() && is_last_pass(pass, state);
     }
     Ok(())
 }
@@ -26,11 +26,11 @@ pub fn run_stage(stage: Stage, state: &mut FunctionState<'_>) -> Result<(), Vec<
 /// Stops the compilation after the search over schedules, if the options name one of the passes that the search runs as the last one.
 pub fn stop_after_search(state: &mut FunctionState<'_>) {
     let mut searched = [Stage::Schedule, Stage::Allocate].into_iter().flat_map(Pass::of_stage);
-    state.is_stopped |= searched.any(|pass| stops_after(pass, state));
+    state.is_stopped |= searched.any(|pass| is_last_pass(pass, state));
 }
 
 /// Returns whether the options name this pass as the last one (`--stop-after`).
-fn stops_after(pass: &Pass, state: &FunctionState<'_>) -> bool {
+fn is_last_pass(pass: &Pass, state: &FunctionState<'_>) -> bool {
     state.options().passes.stop_after.as_deref() == Some(pass.name)
 }
 
@@ -45,7 +45,7 @@ fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Ve
     if runs {
         recorder.tracker.start_pass(&state.function.name, pass.name).map_err(|cancelled| vec![cancelled])?;
         if recorder.options.print_before.contains(pass.name) {
-            record_dump(state, pass, Moment::Before);
+            record_dump(state, pass, DumpMoment::Before);
         }
         let started = recorder.start(&state.function);
         (pass.run)(state)?;
@@ -56,16 +56,16 @@ fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Ve
             verify(&state.function).map_err(broken)?;
         }
     }
-    if runs && recorder.options.print_after.contains(pass.name) || stops_after(pass, state) {
-        record_dump(state, pass, Moment::After);
+    if runs && recorder.options.print_after.contains(pass.name) || is_last_pass(pass, state) {
+        record_dump(state, pass, DumpMoment::After);
     }
     Ok(())
 }
 
 /// Records the text of the function before or after a pass, in [`FunctionState::dumps`].
-fn record_dump(state: &mut FunctionState<'_>, pass: &Pass, moment: Moment) {
+fn record_dump(state: &mut FunctionState<'_>, pass: &Pass, moment: DumpMoment) {
     let input = state.input;
     let is_selected = !state.function.blocks.is_empty();
     let text = if is_selected { oriole_ir::text::print(&state.function) } else { oriole_ptx::print_function(input.module, input.id) };
-    state.dumps.push(Dump { function: state.function.name.clone(), pass: pass.name, moment, text });
+    state.dumps.push(FunctionDump { function: state.function.name.clone(), pass: pass.name, moment, text });
 }

@@ -29,7 +29,7 @@ pub fn with_distinct_names<'m>(modules: &[&'m Module]) -> Vec<Cow<'m, Module>> {
         let copy = copies[number].to_mut();
         let names: FxHashMap<Name, Name> =
             renamed.into_iter().map(|(text, name)| (name, copy.names.intern(&format!("{text}${number}")))).collect();
-        rename(copy, &names);
+        rename_symbols(copy, &names);
     }
     copies
 }
@@ -48,7 +48,7 @@ fn symbols(module: &Module) -> impl Iterator<Item = (&str, Name, bool)> {
 }
 
 /// Renames functions and variables at module scope, and all references to them by name. `names` maps old names to new ones.
-fn rename(module: &mut Module, names: &FxHashMap<Name, Name>) {
+fn rename_symbols(module: &mut Module, names: &FxHashMap<Name, Name>) {
     let change = |name: &mut Name| *name = names.get(name).copied().unwrap_or(*name);
     module.functions.iter_mut().for_each(|function| change(&mut function.name));
     for item in &mut module.items {

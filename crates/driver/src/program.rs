@@ -16,15 +16,15 @@ use oriole_ptx::types::StateSpace;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::caches::CachePool;
-use crate::compile_function::{Finished, FunctionOutcome, compile_function};
+use crate::compile_function::{FinishedFunction, FunctionOutcome, compile_function};
 use crate::compiled::Compiled;
-use crate::error::{CompileError, Excess, Failure, Fault, LimitedMemory};
+use crate::error::{CompileError, Failure, Fault, LimitedMemory, MemoryExcess};
 use crate::functions::{FunctionFacts, FunctionIndex};
-use crate::hooks::Tracker;
-use crate::job::{self, Job};
+use crate::hooks::ProgressTracker;
+use crate::job::{self, FunctionJob};
 use crate::link;
 use crate::options::Options;
-use crate::pass_log::{BisectCounter, PassLog, Recorder};
+use crate::pass_log::{BisectCounter, PassLog, PassRecorder};
 use crate::state::FunctionInput;
 use crate::whole_program::Program;
 use crate::{convention, functions, parallel, private_names};
@@ -52,7 +52,7 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
         return Err(excesses);
     }
     let bisect = options.passes.bisect.map(BisectCounter::new);
-    let tracker = Tracker::new(&options.hooks);
+    let tracker = ProgressTracker::new(&options.hooks);
     let caches = &CachePool::new(options.target);
     let settings = SharedInputs { options, hardware, tracker: &tracker, bisect: bisect.as_ref(), caches };
     let mut results = CompilationResults { finished: Vec::new(), callees: BTreeSet::new(), errors: Vec::new(), log };
@@ -60,7 +60,7 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
     let (modules, layouts) = (&mut modules.to_vec(), &mut layouts);
     if results.errors.is_empty() {
         let first = jobs.len();
-        add_runtime(modules, layouts, &mut jobs, &results.callees, options)?;
+        add_runtime_functions(modules, layouts, &mut jobs, &results.callees, options)?;
         indices.extend(modules[indices.len()..].iter().map(|module| FunctionIndex::new(module)));
         results.compile(&jobs[first..], &indices, settings);
     }
@@ -84,7 +84,7 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
 
 /// Returns the source position to report if a function uses too much of a memory space: its first variable in that space, or else its first
 /// statement. `None` if it has neither.
-fn memory_use_position(job: &Job<'_>, memory: LimitedMemory) -> Option<Span> {
+fn memory_use_position(job: &FunctionJob<'_>, memory: LimitedMemory) -> Option<Span> {
     let body = job.function().body.as_deref()?;
     let space = match memory {
         LimitedMemory::Shared => StateSpace::Shared,
@@ -97,7 +97,7 @@ fn memory_use_position(job: &Job<'_>, memory: LimitedMemory) -> Option<Span> {
 
 /// Returns an error for every memory limit of the target that is exceeded, in ptxas' order: functions from the last to the first, then the
 /// whole program.
-fn memory_limit_errors(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<CompileError> {
+fn memory_limit_errors(jobs: &[FunctionJob<'_>], layouts: &[Layout], options: &Options) -> Vec<CompileError> {
     let limits = &SystemLayout::of(options.target).limits;
     let mut errors = Vec::new();
     for job in jobs.iter().rev() {
@@ -105,9 +105,9 @@ fn memory_limit_errors(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) 
         // The shared variables of a device function are counted in the kernels from which the function is reachable.
         let shared = if is_kernel { variables.shared_bytes } else { 0 };
         let found = [
-            Excess::find(LimitedMemory::Parameter, variables.packed_parameter_bytes, limits.parameters, is_kernel),
-            Excess::find(LimitedMemory::Shared, shared, limits.static_shared, is_kernel),
-            Excess::find(LimitedMemory::Local, variables.frame_bytes, limits.frame, is_kernel),
+            MemoryExcess::find(LimitedMemory::Parameter, variables.packed_parameter_bytes, limits.parameters, is_kernel),
+            MemoryExcess::find(LimitedMemory::Shared, shared, limits.static_shared, is_kernel),
+            MemoryExcess::find(LimitedMemory::Local, variables.frame_bytes, limits.frame, is_kernel),
         ];
         errors.extend(found.into_iter().flatten().map(|excess| {
             let failure = Failure { span: memory_use_position(job, excess.memory), fault: Fault::TooMuch(excess) };
@@ -115,7 +115,7 @@ fn memory_limit_errors(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) 
         }));
     }
     let constants = layouts.last().map_or(0, |layout| layout.constants_end);
-    let excess = Excess::find(LimitedMemory::Constant, constants, limits.constants, false);
+    let excess = MemoryExcess::find(LimitedMemory::Constant, constants, limits.constants, false);
     errors.extend(excess.map(|excess| CompileError::in_program(Fault::TooMuch(excess))));
     errors
 }
@@ -128,7 +128,7 @@ struct SharedInputs<'a> {
     /// The hardware model of the target, with the changes of the user's hardware profile.
     hardware: &'a Hardware<'a>,
     /// Counts finished functions and calls the callbacks of the caller.
-    tracker: &'a Tracker<'a>,
+    tracker: &'a ProgressTracker<'a>,
     /// Counts the executions of optional passes; `None` without bisection.
     bisect: Option<&'a BisectCounter>,
     /// Caches for instruction selection, and a cache that knows which instructions the target can encode.
@@ -138,7 +138,7 @@ struct SharedInputs<'a> {
 /// The results of compiling functions: the compiled functions, their errors, and the records of the passes, each in the order of the jobs.
 struct CompilationResults<'a> {
     /// The compiled functions.
-    finished: Vec<Finished>,
+    finished: Vec<FinishedFunction>,
     /// Names of all functions that the compiled functions call directly.
     callees: BTreeSet<String>,
     /// The errors of the functions that could not be compiled.
@@ -150,16 +150,16 @@ struct CompilationResults<'a> {
 impl CompilationResults<'_> {
     /// Compiles functions and adds their results to this struct. The functions are compiled in parallel, except for bisection, which needs
     /// a fixed order of pass executions.
-    fn compile(&mut self, jobs: &[Job<'_>], indices: &[FunctionIndex<'_>], settings: SharedInputs<'_>) {
+    fn compile(&mut self, jobs: &[FunctionJob<'_>], indices: &[FunctionIndex<'_>], settings: SharedInputs<'_>) {
         let SharedInputs { options, hardware, tracker, bisect, caches } = settings;
         let mut facts: FxHashMap<usize, FunctionFacts> = FxHashMap::default();
         for job in jobs {
             facts.entry(job.module_number).or_insert_with(|| FunctionFacts::new(&indices[job.module_number]));
         }
-        let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
-        let run = |job: &Job<'_>| {
-            let recorder = Recorder::new(&options.passes, tracker, bisect);
-            let &Job { module, id, ref variables, ref debug_variables, register_limit, .. } = job;
+        let size = |job: &FunctionJob<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
+        let run = |job: &FunctionJob<'_>| {
+            let recorder = PassRecorder::new(&options.passes, tracker, bisect);
+            let &FunctionJob { module, id, ref variables, ref debug_variables, register_limit, .. } = job;
             let facts = &facts[&job.module_number];
             let outcome = caches.with_idle_caches(|caches| {
                 let input =
@@ -169,7 +169,7 @@ impl CompilationResults<'_> {
             tracker.finish_function(job.name(), size(job));
             outcome
         };
-        tracker.add_to_totals(jobs.len(), jobs.iter().map(size).sum());
+        tracker.add_to_total_work(jobs.len(), jobs.iter().map(size).sum());
         let outcomes = match bisect {
             Some(_) => jobs.iter().map(run).collect(),
             None => parallel::map_in_parallel(tracker.parallelism(), jobs, size, run),
@@ -188,10 +188,10 @@ impl CompilationResults<'_> {
 }
 
 /// Adds jobs for the runtime functions (library functions of the compiler) that the compiled functions call.
-fn add_runtime(
+fn add_runtime_functions(
     modules: &mut Vec<&Module>,
     layouts: &mut Vec<Layout>,
-    jobs: &mut Vec<Job<'_>>,
+    jobs: &mut Vec<FunctionJob<'_>>,
     called: &BTreeSet<String>,
     options: &Options,
 ) -> Result<(), Vec<CompileError>> {
@@ -199,8 +199,8 @@ fn add_runtime(
         let number = modules.len();
         let layout =
             Layout::new(module, Linking::Whole).map_err(|error| vec![CompileError::in_module(number, Fault::Internal(error.feature))])?;
-        let register_limit = if options.tools_patch { convention::MIN_REGISTERS } else { convention::MIN_ALLOCATABLE_REGISTERS };
-        jobs.push(Job { register_limit, ..Job::new(number, module, id, &layout, options.target) });
+        let register_limit = if options.tools_patch { convention::MIN_ABI_REGISTERS } else { convention::MIN_ALLOCATABLE_REGISTERS };
+        jobs.push(FunctionJob { register_limit, ..FunctionJob::new(number, module, id, &layout, options.target) });
         modules.push(module);
         layouts.push(layout);
     }
@@ -223,8 +223,8 @@ fn lay_out_variables(modules: &[&Module], options: &Options) -> Result<Vec<Layou
 }
 
 /// Returns an error for every function that is used but not defined.
-fn unresolved_function_errors(indices: &[FunctionIndex<'_>], jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
-    let compiled: FxHashSet<&str> = jobs.iter().map(Job::name).collect();
+fn unresolved_function_errors(indices: &[FunctionIndex<'_>], jobs: &[FunctionJob<'_>], finished: &[FinishedFunction]) -> Vec<CompileError> {
+    let compiled: FxHashSet<&str> = jobs.iter().map(FunctionJob::name).collect();
     let is_known = |name: &str| functions::is_driver_function(name) || oriole_isel::is_runtime(name) || compiled.contains(name);
     let mut errors = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {

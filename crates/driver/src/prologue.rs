@@ -9,21 +9,21 @@ use oriole_ir::{
 };
 use oriole_isa::{Symbols, SystemLayout};
 
-use crate::convention::{self, STACK_POINTER};
-use crate::error::{Excess, LimitedMemory};
+use crate::convention::{self, STACK_POINTER_REGISTER};
+use crate::error::{LimitedMemory, MemoryExcess};
 
 /// Frame sizes are multiples of this number of bytes, so that data that is aligned in one frame is also aligned in the frames of callees.
-const FRAME_SIZE_UNIT: u32 = 16;
+const FRAME_SIZE_UNIT_BYTES: u32 = 16;
 /// Frame sizes of kernels without calls are multiples of this number of bytes. No other frame depends on the frame of such a kernel, so the
-/// unit can be smaller than [`FRAME_SIZE_UNIT`].
-const KERNEL_FRAME_SIZE_UNIT: u32 = 8;
+/// unit can be smaller than [`FRAME_SIZE_UNIT_BYTES`].
+const KERNEL_FRAME_SIZE_UNIT_BYTES: u32 = 8;
 /// Number of a general register that never holds a value at the start of a function or at a return, so that it can be used as a scratch
 /// register there.
 const SCRATCH_REGISTER: u16 = 0;
 
 /// Inserts the prologue at the start of a function, and an epilogue before every return. Returns an error if the frame is too large for the
 /// target. `has_spills` says whether the frame has spill slots.
-pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<(), Excess> {
+pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<(), MemoryExcess> {
     let is_kernel = function.kind == FunctionKind::Kernel;
     if is_kernel && !uses_stack(function) {
         return Ok(());
@@ -31,12 +31,12 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
     let (registers, barriers) = if is_kernel { (Vec::new(), Vec::new()) } else { registers_to_save(function) };
     let saved_at = function.frame_bytes.next_multiple_of(4);
     let slots = (registers.len() + barriers.len()) as u32;
-    let unit =
-        if is_kernel && !convention::has_abi_calls(function) { KERNEL_FRAME_SIZE_UNIT } else { FRAME_SIZE_UNIT }.max(function.frame_align);
+    let unit = if is_kernel && !convention::has_abi_calls(function) { KERNEL_FRAME_SIZE_UNIT_BYTES } else { FRAME_SIZE_UNIT_BYTES }
+        .max(function.frame_align);
     let frame = (u64::from(saved_at) + 4 * u64::from(slots)).next_multiple_of(u64::from(unit));
     let limits = &SystemLayout::of(target).limits;
     let most = if has_spills || slots > 0 { limits.frame_with_slots } else { limits.frame };
-    if let Some(excess) = Excess::find(LimitedMemory::Local, frame, most, is_kernel) {
+    if let Some(excess) = MemoryExcess::find(LimitedMemory::Local, frame, most, is_kernel) {
         return Err(excess);
     }
     let frame = frame as u32;
@@ -46,7 +46,7 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
     let mut prologue = Vec::new();
     if is_kernel {
         let initial = Operand::constant(0, SystemLayout::of(target).stack_pointer);
-        prologue.push(new_machine_inst(function, Opcode::LDC, &[], &[general_operand(STACK_POINTER.into()), initial], 1));
+        prologue.push(new_machine_inst(function, Opcode::LDC, &[], &[general_operand(STACK_POINTER_REGISTER.into()), initial], 1));
     }
     add_to_stack_pointer(function, -i64::from(frame), &mut prologue);
     let mut at = saved_at;
@@ -104,7 +104,7 @@ fn new_machine_inst(function: &mut Function, opcode: Opcode, modifiers: &[&str],
 /// Appends an instruction that adds `by` bytes to the stack pointer.
 fn add_to_stack_pointer(function: &mut Function, by: i64, list: &mut Vec<Inst>) {
     if by != 0 {
-        let pointer = general_operand(STACK_POINTER.into());
+        let pointer = general_operand(STACK_POINTER_REGISTER.into());
         let operands = [pointer, Operand::PT, Operand::PT, pointer, by.into(), Operand::RZ];
         list.push(new_machine_inst(function, Opcode::IADD3, &[], &operands, 3));
     }
@@ -114,7 +114,7 @@ fn add_to_stack_pointer(function: &mut Function, by: i64, list: &mut Vec<Inst>) 
 fn frame_address(offset: u32) -> [Operand; 3] {
     let bracket = |operand: Operand| operand.with_role(Role::Bracket(0));
     let opening = Operand::new(OperandKind::Address(Symbol::NAME_));
-    [opening, bracket(general_operand(STACK_POINTER.into())), bracket(Operand::from(offset))]
+    [opening, bracket(general_operand(STACK_POINTER_REGISTER.into())), bracket(Operand::from(offset))]
 }
 
 /// Creates a store of a general register to the frame at `offset` bytes from the stack pointer.
@@ -140,7 +140,7 @@ fn mark_as_spill_access(function: &mut Function, inst: Inst) {
 }
 
 /// Returns the registers that the prologue has to save, as (general registers, convergence barriers): the callee-saved ones that a function
-/// writes, and those of the return address if the function has calls ([`convention::store_return_address`]).
+/// writes, and those of the return address if the function has calls ([`convention::save_return_address_in_frame`]).
 fn registers_to_save(function: &Function) -> (Vec<u16>, Vec<u16>) {
     let has_calls = convention::has_abi_calls(function);
     let is_saved = |register: u16| convention::is_callee_saved(register) || has_calls && convention::is_return_address(register);
@@ -180,7 +180,7 @@ fn resolve_incoming_parameters(function: &mut Function, frame: u32) {
 
 /// Returns whether a kernel needs a stack pointer, because its instructions use the stack.
 fn uses_stack(function: &Function) -> bool {
-    let pointer = general_operand(STACK_POINTER.into());
+    let pointer = general_operand(STACK_POINTER_REGISTER.into());
     let is_stack_pointer = |operand: &Operand| operand.kind == pointer.kind;
     let uses = |inst: &Inst| function.operands(*inst).iter().any(is_stack_pointer);
     function.frame_bytes > 0

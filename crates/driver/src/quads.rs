@@ -40,7 +40,7 @@ use oriole_ir::{Function, Guard, Inst, Location, Op, Opcode, Operand, OperandKin
 use oriole_isa::Symbols;
 use oriole_isel::QuadFetch;
 
-use crate::abi_registers::STACK_POINTER;
+use crate::abi_registers::STACK_POINTER_REGISTER;
 
 /// Operand of `SHFL` (exchange between threads of a warp) that limits the exchange to the four threads of a quad.
 const SHFL_WITHIN_QUADS: i64 = 0x1c03;
@@ -58,20 +58,20 @@ const LOP3_OR_TABLE: i64 = 0xfc;
 
 /// Number of a scratch register for a temporary 32-bit value. Scratch registers come after the registers of the operands and results of a
 /// [`QuadFetch`].
-const TEMPORARY: u8 = QuadFetch::FIRST_SCRATCH;
+const TEMPORARY_REGISTER: u8 = QuadFetch::FIRST_SCRATCH;
 /// Number of the register with the index, within the quad (four threads), of the thread whose operands a round of the fetch uses.
-const ROUND_THREAD: u8 = TEMPORARY + 1;
+const ROUND_THREAD_REGISTER: u8 = TEMPORARY_REGISTER + 1;
 /// Number of the first register of the texture coordinates. After the fetch, these registers hold the components of the result.
-const COORDINATES: u8 = ROUND_THREAD + 1;
+const FIRST_COORDINATE_REGISTER: u8 = ROUND_THREAD_REGISTER + 1;
 /// Number of the first register of the other operands of the texture fetch: handle, offsets, and value to compare with.
-const OTHER_OPERANDS: u8 = COORDINATES + 4;
+const FIRST_OTHER_OPERAND_REGISTER: u8 = FIRST_COORDINATE_REGISTER + 4;
 /// Number of the register with the set of threads of the quad that take part in the texture fetch, one bit each.
-const PARTICIPANTS: u8 = OTHER_OPERANDS + 4;
+const PARTICIPANTS_REGISTER: u8 = FIRST_OTHER_OPERAND_REGISTER + 4;
 /// Number of the register with the index, within the quad (four threads), of the first thread that takes part in the texture fetch.
-const FIRST_PARTICIPANT: u8 = PARTICIPANTS + 1;
+const FIRST_PARTICIPANT_REGISTER: u8 = PARTICIPANTS_REGISTER + 1;
 /// Number of the mark register, which holds the saved predicates of the thread, and whether it takes part in the texture fetch
 /// ([`PARTICIPATES_BIT`]).
-const MARK_REGISTER: u8 = FIRST_PARTICIPANT + 1;
+const MARK_REGISTER: u8 = FIRST_PARTICIPANT_REGISTER + 1;
 
 /// Returns an operand that names `count` general registers starting at `number`.
 fn register(number: u8, count: u8) -> Operand {
@@ -99,7 +99,7 @@ fn symbol_operand(text: &str) -> Operand {
 }
 
 /// Appends the instructions of a texture fetch by quads (groups of four threads) to a list.
-struct InstAppender<'a> {
+struct QuadFetchEmitter<'a> {
     /// The function that is compiled.
     function: &'a mut Function,
     /// The list that instructions are appended to.
@@ -110,18 +110,18 @@ struct InstAppender<'a> {
 
 /// Appends the instructions of a texture fetch by quads (groups of four threads) to `insts`; `call` is the call that represents the fetch
 /// in earlier passes.
-pub fn expand(function: &mut Function, call: Inst, fetch: QuadFetch, insts: &mut Vec<Inst>) {
+pub fn expand_quad_fetch(function: &mut Function, call: Inst, fetch: QuadFetch, insts: &mut Vec<Inst>) {
     let location = function.insts[call].location;
-    let mut writer = InstAppender { function, insts, location };
+    let mut writer = QuadFetchEmitter { function, insts, location };
     writer.save_and_activate_quads();
     writer.find_participants();
     for thread in 0..4 {
-        writer.emit_round(fetch, thread);
+        writer.emit_fetch_round(fetch, thread);
     }
-    writer.restore_and_deactivate();
+    writer.restore_and_deactivate_threads();
 }
 
-impl InstAppender<'_> {
+impl QuadFetchEmitter<'_> {
     /// Appends an unguarded instruction. The first `results` operands are its results.
     fn emit(&mut self, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) {
         self.emit_guarded(None, opcode, modifiers, operands, results);
@@ -142,12 +142,12 @@ impl InstAppender<'_> {
     }
 
     /// Appends an instruction that activates only the threads that the convergence barrier has recorded.
-    fn activate_recorded(&mut self) {
+    fn activate_recorded_threads(&mut self) {
         self.emit(Opcode::BMOV, &[".32"], &[symbol_operand("MACTIVE"), barrier()], 0);
     }
 
     /// Appends an instruction that sets the predicate `result` if a register has one of the bits of a mask.
-    fn test_bits(&mut self, result: Operand, register: u8, mask: i64) {
+    fn emit_bit_test(&mut self, result: Operand, register: u8, mask: i64) {
         let operands =
             [result, Operand::RZ, general(register), mask.into(), Operand::RZ, LOP3_AND_TABLE.into(), Operand::PT.inverted_predicate()];
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 2);
@@ -157,7 +157,7 @@ impl InstAppender<'_> {
     fn address(slot: usize) -> [Operand; 3] {
         let bracket = |operand: Operand| operand.with_role(Role::Bracket(0));
         let opening = Operand::new(OperandKind::Address(Symbol::NAME_));
-        [opening, bracket(general(STACK_POINTER)), bracket(Operand::from(-4 * (slot as i64 + 1)))]
+        [opening, bracket(general(STACK_POINTER_REGISTER)), bracket(Operand::from(-4 * (slot as i64 + 1)))]
     }
 
     /// Appends a store of a register to a slot below the stack pointer.
@@ -183,7 +183,7 @@ impl InstAppender<'_> {
         self.activate_quads();
         self.store(None, 0, MARK_REGISTER);
         self.emit(Opcode::P2R, &[], &[general(MARK_REGISTER), symbol_operand("PR"), Operand::RZ, ALL_PREDICATE_BITS.into()], 1);
-        self.activate_recorded();
+        self.activate_recorded_threads();
         let operands = [
             general(MARK_REGISTER),
             general(MARK_REGISTER),
@@ -194,16 +194,16 @@ impl InstAppender<'_> {
         ];
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 1);
         self.activate_quads();
-        self.test_bits(predicate(0), MARK_REGISTER, PARTICIPATES_BIT);
-        for (number, register) in saved_registers().enumerate() {
+        self.emit_bit_test(predicate(0), MARK_REGISTER, PARTICIPATES_BIT);
+        for (number, register) in registers_saved_by_fetch().enumerate() {
             self.store(Self::nonparticipant_guard(), number + 1, register);
         }
     }
 
     /// Appends instructions that restore the registers of the threads that do not take part in the texture fetch, and deactivate these
     /// threads.
-    fn restore_and_deactivate(&mut self) {
-        for (number, register) in saved_registers().enumerate() {
+    fn restore_and_deactivate_threads(&mut self) {
+        for (number, register) in registers_saved_by_fetch().enumerate() {
             self.load(Self::nonparticipant_guard(), number + 1, register);
         }
         self.emit_guarded(
@@ -213,31 +213,37 @@ impl InstAppender<'_> {
             &[symbol_operand("PR"), general(MARK_REGISTER), LATER_PREDICATE_BITS.into()],
             0,
         );
-        self.test_bits(predicate(0), MARK_REGISTER, 1);
+        self.emit_bit_test(predicate(0), MARK_REGISTER, 1);
         self.load(None, 0, MARK_REGISTER);
-        self.activate_recorded();
+        self.activate_recorded_threads();
     }
 
     /// Appends instructions that find the threads of the quad that take part in the texture fetch, and the first of them.
     fn find_participants(&mut self) {
         let not_true = Operand::PT.inverted_predicate();
-        self.emit(Opcode::VOTE, &[".ANY"], &[general(PARTICIPANTS), Operand::PT, predicate(0)], 2);
-        self.emit(Opcode::S2R, &[], &[general(TEMPORARY), symbol_operand("SR_LANEID")], 1);
-        let operands = [general(TEMPORARY), general(TEMPORARY), 0x1c.into(), Operand::RZ, LOP3_AND_TABLE.into(), not_true];
+        self.emit(Opcode::VOTE, &[".ANY"], &[general(PARTICIPANTS_REGISTER), Operand::PT, predicate(0)], 2);
+        self.emit(Opcode::S2R, &[], &[general(TEMPORARY_REGISTER), symbol_operand("SR_LANEID")], 1);
+        let operands =
+            [general(TEMPORARY_REGISTER), general(TEMPORARY_REGISTER), 0x1c.into(), Operand::RZ, LOP3_AND_TABLE.into(), not_true];
         self.emit(Opcode::LOP3, &[".LUT"], &operands, 1);
-        self.emit(Opcode::SHF, &[".R", ".U32", ".HI"], &[general(PARTICIPANTS), Operand::RZ, general(TEMPORARY), general(PARTICIPANTS)], 1);
-        self.emit(Opcode::MOV, &[], &[general(FIRST_PARTICIPANT), 3.into()], 1);
+        self.emit(
+            Opcode::SHF,
+            &[".R", ".U32", ".HI"],
+            &[general(PARTICIPANTS_REGISTER), Operand::RZ, general(TEMPORARY_REGISTER), general(PARTICIPANTS_REGISTER)],
+            1,
+        );
+        self.emit(Opcode::MOV, &[], &[general(FIRST_PARTICIPANT_REGISTER), 3.into()], 1);
         for thread in (0..3).rev() {
-            self.select_thread(FIRST_PARTICIPANT, thread);
+            self.select_thread(FIRST_PARTICIPANT_REGISTER, thread);
         }
     }
 
     /// Appends instructions that set register `to` to the number of a thread of the quad if that thread takes part in the texture fetch,
     /// otherwise to the number of the first one that does.
     fn select_thread(&mut self, to: u8, thread: i64) {
-        self.test_bits(predicate(1), PARTICIPANTS, 1 << thread);
+        self.emit_bit_test(predicate(1), PARTICIPANTS_REGISTER, 1 << thread);
         let number = if thread == 0 { Operand::RZ } else { thread.into() };
-        self.emit(Opcode::SEL, &[], &[general(to), general(FIRST_PARTICIPANT), number, predicate(1).inverted_predicate()], 1);
+        self.emit(Opcode::SEL, &[], &[general(to), general(FIRST_PARTICIPANT_REGISTER), number, predicate(1).inverted_predicate()], 1);
     }
 
     /// Appends an instruction that copies register `from` of one thread of the quad to register `to` of all its threads.
@@ -246,61 +252,70 @@ impl InstAppender<'_> {
     }
 
     /// Appends the instructions that fetch the texture for one thread of the quad.
-    fn emit_round(&mut self, fetch: QuadFetch, thread: i64) {
-        self.select_thread(ROUND_THREAD, thread);
-        let first = COORDINATES + u8::from(fetch.has_index);
+    fn emit_fetch_round(&mut self, fetch: QuadFetch, thread: i64) {
+        self.select_thread(ROUND_THREAD_REGISTER, thread);
+        let first = FIRST_COORDINATE_REGISTER + u8::from(fetch.has_index);
         for number in 0..fetch.dimensions {
             let place = first + number;
-            self.broadcast(place, QuadFetch::COORDINATES + number, general(ROUND_THREAD));
+            self.broadcast(place, QuadFetch::COORDINATES + number, general(ROUND_THREAD_REGISTER));
             for (derivatives, threads) in [(QuadFetch::BY_X, "ZPPPZPPP"), (QuadFetch::BY_Y, "ZPZPPPPP")] {
-                self.broadcast(TEMPORARY, derivatives + number, general(ROUND_THREAD));
-                self.emit(Opcode::FSWZADD, &[".NDV"], &[general(place), general(TEMPORARY), general(place), symbol_operand(threads)], 1);
+                self.broadcast(TEMPORARY_REGISTER, derivatives + number, general(ROUND_THREAD_REGISTER));
+                self.emit(
+                    Opcode::FSWZADD,
+                    &[".NDV"],
+                    &[general(place), general(TEMPORARY_REGISTER), general(place), symbol_operand(threads)],
+                    1,
+                );
             }
         }
         if fetch.geometry.ends_with("CUBE") {
             self.project_to_cube(first);
         }
         if fetch.has_index {
-            self.broadcast(COORDINATES, QuadFetch::INDEX, general(ROUND_THREAD));
+            self.broadcast(FIRST_COORDINATE_REGISTER, QuadFetch::INDEX, general(ROUND_THREAD_REGISTER));
         }
         let mut rest = vec![QuadFetch::HANDLE];
         rest.extend(fetch.has_offsets.then_some(QuadFetch::OFFSETS));
         rest.extend(fetch.has_compare.then_some(QuadFetch::COMPARE));
-        for (to, &from) in (OTHER_OPERANDS..).zip(&rest) {
-            self.broadcast(to, from, general(ROUND_THREAD));
+        for (to, &from) in (FIRST_OTHER_OPERAND_REGISTER..).zip(&rest) {
+            self.broadcast(to, from, general(ROUND_THREAD_REGISTER));
         }
         let mut modifiers = vec![".B"];
         modifiers.extend(fetch.has_offsets.then_some(".AOFFI"));
         modifiers.extend(fetch.has_compare.then_some(".DC"));
         modifiers.push(".NDV");
         let mut operands: Vec<Operand> = fetch.wants_absent.then(|| predicate(1)).into_iter().collect();
-        operands.extend([register(COORDINATES + 2, 2), register(COORDINATES, 2)]);
+        operands.extend([register(FIRST_COORDINATE_REGISTER + 2, 2), register(FIRST_COORDINATE_REGISTER, 2)]);
         let results = operands.len();
         let places = fetch.dimensions + u8::from(fetch.has_index);
-        operands.extend([register(COORDINATES, places), register(OTHER_OPERANDS, rest.len() as u8), symbol_operand(fetch.geometry)]);
+        operands.extend([
+            register(FIRST_COORDINATE_REGISTER, places),
+            register(FIRST_OTHER_OPERAND_REGISTER, rest.len() as u8),
+            symbol_operand(fetch.geometry),
+        ]);
         self.emit(Opcode::TEX, &modifiers, &operands, results);
         for component in 0..4 {
-            self.broadcast(TEMPORARY, COORDINATES + component, Operand::RZ);
+            self.broadcast(TEMPORARY_REGISTER, FIRST_COORDINATE_REGISTER + component, Operand::RZ);
             self.keep_in_thread(QuadFetch::COMPONENTS + component, thread);
         }
         if fetch.wants_absent {
-            let operands = [general(TEMPORARY), Operand::RZ, u32::MAX.into(), predicate(1).inverted_predicate()];
+            let operands = [general(TEMPORARY_REGISTER), Operand::RZ, u32::MAX.into(), predicate(1).inverted_predicate()];
             self.emit(Opcode::SEL, &[], &operands, 1);
-            self.broadcast(TEMPORARY, TEMPORARY, Operand::RZ);
+            self.broadcast(TEMPORARY_REGISTER, TEMPORARY_REGISTER, Operand::RZ);
             self.keep_in_thread(QuadFetch::ABSENT, thread);
         }
     }
 
     /// Appends instructions that copy the temporary register to a result register, only in one thread of the quad.
     fn keep_in_thread(&mut self, result: u8, thread: i64) {
-        self.emit(Opcode::MOV, &[], &[general(result), general(TEMPORARY), (1_i64 << thread).into()], 1);
+        self.emit(Opcode::MOV, &[], &[general(result), general(TEMPORARY_REGISTER), (1_i64 << thread).into()], 1);
     }
 
     /// Appends instructions that divide the coordinates of a cube map by the largest magnitude among them.
     fn project_to_cube(&mut self, first: u8) {
         let not_true = Operand::PT.inverted_predicate();
         let [x, y, z] = [0, 1, 2].map(|number| general(first + number));
-        let temporary = general(TEMPORARY);
+        let temporary = general(TEMPORARY_REGISTER);
         self.emit(Opcode::FMNMX, &[], &[temporary, x.absolute(), y.absolute(), not_true], 1);
         self.emit(Opcode::FMNMX, &[], &[temporary, temporary, z.absolute(), not_true], 1);
         self.emit(Opcode::MUFU, &[".RCP"], &[temporary, temporary], 1);
@@ -312,6 +327,6 @@ impl InstAppender<'_> {
 
 /// Returns the numbers of the registers, except the mark register, that the texture fetch also overwrites in threads that do not take part.
 /// Their contents are saved.
-fn saved_registers() -> impl Iterator<Item = u8> {
+fn registers_saved_by_fetch() -> impl Iterator<Item = u8> {
     (QuadFetch::ABSENT..QuadFetch::COMPONENTS + 4).chain(QuadFetch::FIRST_SCRATCH..MARK_REGISTER)
 }

@@ -21,7 +21,7 @@ const MIN_REGISTER_LIMIT: u32 = 16;
 const MIN_MAXNREG: u32 = 24;
 
 /// Returns the launch bounds of a kernel: those of its directives, completed from the command line.
-pub fn complete_bounds(directives: &LaunchBounds, options: &Options) -> LaunchBounds {
+pub fn complete_launch_bounds(directives: &LaunchBounds, options: &Options) -> LaunchBounds {
     let LaunchOptions { max_threads, min_blocks_per_sm, override_directives } = options.launch;
     let mut bounds = directives.clone();
     if override_directives || directives.max_threads.is_none() && directives.required_threads.is_none() {
@@ -48,14 +48,14 @@ pub struct RegisterLimit {
     pub warnings: Vec<String>,
 }
 
-/// Returns the register limit of a function. `bounds` must already be completed from the command line ([`complete_bounds`]).
+/// Returns the register limit of a function. `bounds` must already be completed from the command line ([`complete_launch_bounds`]).
 pub fn register_limit(name: &str, bounds: &LaunchBounds, options: &Options, machine: &Machine) -> RegisterLimit {
     let mut warnings = Vec::new();
     let from_threads = max_block_threads(bounds).filter(|&threads| threads > 0).and_then(|threads| {
-        let blocks = accepted_blocks(name, threads, bounds.min_blocks_per_sm, machine, &mut warnings)?;
-        Some(max_registers_for(threads, blocks, machine))
+        let blocks = accepted_min_blocks_per_sm(name, threads, bounds.min_blocks_per_sm, machine, &mut warnings)?;
+        Some(max_registers_for_blocks(threads, blocks, machine))
     });
-    let by_directive = bounds.max_registers.and_then(|registers| accepted_registers(name, registers, &mut warnings));
+    let by_directive = bounds.max_registers.and_then(|registers| accepted_maxnreg(name, registers, &mut warnings));
     let by_option = options.max_registers.filter(|_| from_threads.is_none() && bounds.max_registers.is_none());
     let registers = match options.max_registers.filter(|_| options.launch.override_directives) {
         Some(registers) => registers,
@@ -66,7 +66,7 @@ pub fn register_limit(name: &str, bounds: &LaunchBounds, options: &Options, mach
 
 /// Returns the number of thread blocks that must be resident per multiprocessor, given the launch bounds `threads` (per block) and
 /// `blocks`; `None` if the bounds cannot be met at all. Appends a warning if a bound is ignored.
-fn accepted_blocks(name: &str, threads: u32, blocks: Option<u32>, machine: &Machine, warnings: &mut Vec<String>) -> Option<u32> {
+fn accepted_min_blocks_per_sm(name: &str, threads: u32, blocks: Option<u32>, machine: &Machine, warnings: &mut Vec<String>) -> Option<u32> {
     if threads > machine.resident_threads {
         let what = if blocks.is_some() { "maxntid," } else { "threads per SM" };
         warnings.push(format!("Value of {what} for entry {name} is out of range. .minnctapersm and .maxntid will be ignored"));
@@ -84,7 +84,7 @@ fn accepted_blocks(name: &str, threads: u32, blocks: Option<u32>, machine: &Mach
 }
 
 /// Returns the register limit that `.maxnreg` sets, or `None` if its value is ignored. Appends a warning if the value is ignored or raised.
-fn accepted_registers(name: &str, registers: u32, warnings: &mut Vec<String>) -> Option<u32> {
+fn accepted_maxnreg(name: &str, registers: u32, warnings: &mut Vec<String>) -> Option<u32> {
     if registers > MAX_REGISTER_LIMIT {
         warnings.push(format!("Too many maxnreg specified for entry {name}, will be ignored"));
         return None;
@@ -99,7 +99,7 @@ fn accepted_registers(name: &str, registers: u32, warnings: &mut Vec<String>) ->
 /// Returns the maximum number of registers per thread with which `blocks` thread blocks of `threads` threads can be resident. Registers are
 /// allocated per warp in each sub-partition, so the result may be lower than the size of the register file divided by the number of
 /// threads.
-fn max_registers_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
+fn max_registers_for_blocks(threads: u32, blocks: u32, machine: &Machine) -> u32 {
     if threads > machine.threads_per_block {
         // A block with this number of threads cannot be launched; ptxas still divides the register file by it.
         let warps = threads.div_ceil(machine.threads_per_warp).next_multiple_of(machine.warp_unit);
@@ -128,7 +128,7 @@ mod tests {
 
     /// Returns the register limit of a function with these launch bounds on sm_90.
     fn limit_with(directives: &LaunchBounds, options: &Options) -> RegisterLimit {
-        register_limit("k", &complete_bounds(directives, options), options, Machine::named("sm_90").unwrap())
+        register_limit("k", &complete_launch_bounds(directives, options), options, Machine::named("sm_90").unwrap())
     }
 
     /// Returns the number of registers that launch bounds and a register limit on the command line allow on sm_90.

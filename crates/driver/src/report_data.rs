@@ -2,7 +2,7 @@
 //!
 //! Only data that was requested is collected ([`Reports`](crate::Reports)). Functions are compiled in parallel, and each has its own data.
 
-use oriole_ctrl::Controls;
+use oriole_ctrl::ControlWords;
 use oriole_hardware::Hardware;
 use oriole_hardware::occupancy::Launch;
 use oriole_ir::Function;
@@ -10,7 +10,7 @@ use oriole_isel::VariableLayout;
 use oriole_ptx::ast::{self, FunctionKind};
 use oriole_sched::function::Stats;
 use oriole_sched::report::guidance::PassSummary;
-use oriole_sched::report::statistics::{FinalCode, FunctionStatistics, gather};
+use oriole_sched::report::statistics::{FinalCode, FunctionStatistics, gather_statistics};
 use oriole_sched::report::target::RegisterTarget;
 use oriole_sched::report::timeline::{FlowSummary, HardwareFigures};
 use oriole_sched::report::trace;
@@ -52,7 +52,7 @@ impl ReportData {
     }
 
     /// Records that another schedule of the function was discarded because its instruction order caused spills; `other` is its data.
-    pub fn note_discarded(&mut self, other: &ReportData) {
+    pub fn note_discarded_schedule(&mut self, other: &ReportData) {
         self.target = other.target;
         if !other.trace.is_empty() {
             self.trace.insert_str(0, &format!("dropped, since allocation made it cost spills:\n{}taken instead:\n", other.trace));
@@ -64,7 +64,7 @@ impl ReportData {
         self.variables_size = function.frame_bytes;
         if options.reports.figures {
             let costs = Costs::from_rates(hardware.rates, hardware.machine);
-            self.before = Some(gather(function, HardwareFigures { model: hardware.model, costs: &costs }, None));
+            self.before = Some(gather_statistics(function, HardwareFigures { model: hardware.model, costs: &costs }, None));
         }
     }
 
@@ -74,19 +74,19 @@ impl ReportData {
     }
 
     /// Collects statistics of the final code.
-    pub fn gather_final_statistics(&mut self, function: &Function, controls: &Controls, hardware: &Hardware<'_>) {
+    pub fn gather_final_statistics(&mut self, function: &Function, controls: &ControlWords, hardware: &Hardware<'_>) {
         if let (Some(before), Some(flow_summary)) = (&self.before, &self.flow_summary) {
             let costs = Costs::from_rates(hardware.rates, hardware.machine);
             let controls = |inst| controls.get(inst);
             let final_code = FinalCode { controls: &controls, flow_summary, before };
-            self.after = Some(gather(function, HardwareFigures { model: hardware.model, costs: &costs }, Some(final_code)));
+            self.after = Some(gather_statistics(function, HardwareFigures { model: hardware.model, costs: &costs }, Some(final_code)));
         }
     }
 }
 
 /// Returns the resources that a thread block of a kernel needs besides registers; `None` if the block size is not declared.
-pub fn declared_launch(function: &ast::Function, options: &Options, variables: &VariableLayout, barriers: u32) -> Option<Launch> {
-    let threads = registers::max_block_threads(&registers::complete_bounds(&function.bounds, options))?;
+pub fn declared_launch_resources(function: &ast::Function, options: &Options, variables: &VariableLayout, barriers: u32) -> Option<Launch> {
+    let threads = registers::max_block_threads(&registers::complete_launch_bounds(&function.bounds, options))?;
     let is_kernel = function.kind == FunctionKind::Entry;
     is_kernel.then_some(Launch { threads, static_shared: variables.shared_bytes as u32, barriers, ..Launch::default() })
 }

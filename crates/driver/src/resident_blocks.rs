@@ -3,7 +3,7 @@
 //! The allocator prefers low registers, but tuples need consecutive aligned registers, so it may use more registers than are live at once.
 //! That costs time where it lowers the number of resident blocks. Example: a kernel with 256 threads per block uses 132 registers, of which
 //! at most 114 are live at once. On an H200 one block is resident with 132 registers, two with 128. The second allocation must not spill,
-//! and may have only a few more moves. If it fails, the search schedules for fewer live registers ([`target_for_more_blocks`]).
+//! and may have only a few more moves. If it fails, the search schedules for fewer live registers ([`register_target_for_more_blocks`]).
 //! If the block size is not declared, the same applies to the number of resident warps.
 
 use oriole_hardware::machine::Machine;
@@ -17,18 +17,18 @@ use crate::state::FunctionState;
 /// If an allocation exceeds the register limit for one more resident thread block by at most this number of registers, an allocation within
 /// that limit is tried. It is also tried if the live registers fit below the limit. A larger excess is rarely due to the alignment of
 /// tuples alone.
-const MAX_EXCESS: u32 = 16;
-/// The counterpart of [`MAX_EXCESS`], in registers, for kernels that do not declare the size of their blocks. Their register target leaves
+const MAX_EXCESS_REGISTERS: u32 = 16;
+/// The counterpart of [`MAX_EXCESS_REGISTERS`], in registers, for kernels that do not declare the size of their blocks. Their register target leaves
 /// no room for gaps between tuples, so an excess that is due to such gaps is small.
-const MAX_EXCESS_OF_UNDECLARED: u32 = 6;
+const MAX_EXCESS_REGISTERS_UNDECLARED: u32 = 6;
 /// Assumed number of registers that cannot be used because of gaps between aligned tuples.
 const TUPLE_GAP_REGISTERS: u32 = 8;
 /// In an allocation for more resident blocks, one additional instruction is acceptable for this number of instructions.
-const INSTRUCTIONS_PER_MOVE: usize = 64;
+const INSTRUCTIONS_PER_EXTRA_MOVE: usize = 64;
 
 /// Returns whether the allocation of a function that is not allocated yet may need more registers than its register target (the number up
 /// to which the occupancy stays the same), because of gaps between tuples.
-pub fn may_exceed_target(state: &FunctionState<'_>) -> bool {
+pub fn may_exceed_register_target(state: &FunctionState<'_>) -> bool {
     if state.launch.is_some() {
         return state.plan.is_some();
     }
@@ -43,7 +43,7 @@ pub fn allocate(before: &Function, found: &Allocation, instructions: usize, stat
     if before.kind != FunctionKind::Kernel || found.spill_store_bytes + found.spill_load_bytes > 0 {
         return None;
     }
-    let limit = limit_for_state(found.registers_used, state)?;
+    let limit = register_limit_of_function(found.registers_used, state)?;
     let limit = limit.checked_sub(HIDDEN_REGISTERS).filter(|&limit| limit >= convention::MIN_ALLOCATABLE_REGISTERS)?;
     let environment = convention::environment(before, state.input.hardware, limit, state.selection.has_dynamic_stack);
     let mut function = before.clone();
@@ -54,44 +54,44 @@ pub fn allocate(before: &Function, found: &Allocation, instructions: usize, stat
 
 /// Returns the maximum number of live registers with which one more thread block would be resident, if the number of registers of an
 /// allocated function is only a little above the limit for that; otherwise `None`.
-pub fn target_for_more_blocks(state: &FunctionState<'_>) -> Option<i32> {
+pub fn register_target_for_more_blocks(state: &FunctionState<'_>) -> Option<i32> {
     let allocation = state.allocation.as_ref().filter(|_| state.function.kind == FunctionKind::Kernel && state.spill_bytes() == 0)?;
-    let limit = limit_for_state(allocation.registers_used, state)?;
+    let limit = register_limit_of_function(allocation.registers_used, state)?;
     i32::try_from(limit.checked_sub(HIDDEN_REGISTERS + TUPLE_GAP_REGISTERS)?).ok().filter(|&target| target > 0)
 }
 
 /// Returns whether the schedule `more_blocks` needs fewer registers than `found`, so that more thread blocks are resident, and has no
 /// spills and at most a few more instructions.
-pub fn is_improvement(more_blocks: &FunctionState<'_>, found: &FunctionState<'_>) -> bool {
+pub fn has_more_resident_blocks(more_blocks: &FunctionState<'_>, found: &FunctionState<'_>) -> bool {
     let registers = |state: &FunctionState<'_>| state.allocation.as_ref().map_or(u32::MAX, |allocation| allocation.registers_used);
     more_blocks.spill_bytes() == 0
         && registers(more_blocks) < registers(found)
-        && target_for_more_blocks(more_blocks) != target_for_more_blocks(found)
+        && register_target_for_more_blocks(more_blocks) != register_target_for_more_blocks(found)
         && is_at_most_slightly_longer(&more_blocks.function, found.function.inst_count())
 }
 
-/// Returns whether a function has at most one instruction more than the number `instructions` for every [`INSTRUCTIONS_PER_MOVE`]
+/// Returns whether a function has at most one instruction more than the number `instructions` for every [`INSTRUCTIONS_PER_EXTRA_MOVE`]
 /// instructions.
 pub fn is_at_most_slightly_longer(function: &Function, instructions: usize) -> bool {
-    function.inst_count() <= instructions + instructions / INSTRUCTIONS_PER_MOVE
+    function.inst_count() <= instructions + instructions / INSTRUCTIONS_PER_EXTRA_MOVE
 }
 
 /// Returns the maximum number of registers per thread with which more thread blocks of a function are resident, if an allocation with
 /// `registers_used` registers exceeds it by little, or if the registers that are live at once fit below it; otherwise `None`. If the block
 /// size is not declared, blocks with one warp on each scheduler are assumed.
-fn limit_for_state(registers_used: u32, state: &FunctionState<'_>) -> Option<u32> {
+fn register_limit_of_function(registers_used: u32, state: &FunctionState<'_>) -> Option<u32> {
     let machine = state.input.hardware.machine;
     let one_warp_per_scheduler = Launch { threads: machine.schedulers * machine.threads_per_warp, ..Launch::default() };
-    let max_excess = if state.launch.is_some() { MAX_EXCESS } else { MAX_EXCESS_OF_UNDECLARED };
+    let max_excess = if state.launch.is_some() { MAX_EXCESS_REGISTERS } else { MAX_EXCESS_REGISTERS_UNDECLARED };
     let launch = state.launch.unwrap_or(one_warp_per_scheduler);
     let live = u32::try_from(state.schedule_stats.live_after).ok().filter(|&live| live > 0 && state.launch.is_some());
     let live = live.map(|live| live + HIDDEN_REGISTERS + TUPLE_GAP_REGISTERS);
-    limit_for_more_blocks(registers_used + HIDDEN_REGISTERS, live, &launch, machine, max_excess)
+    register_limit_for_more_blocks(registers_used + HIDDEN_REGISTERS, live, &launch, machine, max_excess)
 }
 
 /// Returns the maximum number of registers per thread with which more thread blocks are resident, if `registers` exceeds it by at most
 /// `max_excess`, or if `live`, the number of registers needed by the values that are live at once, does not exceed it; otherwise `None`.
-fn limit_for_more_blocks(registers: u32, live: Option<u32>, launch: &Launch, machine: &Machine, max_excess: u32) -> Option<u32> {
+fn register_limit_for_more_blocks(registers: u32, live: Option<u32>, launch: &Launch, machine: &Machine, max_excess: u32) -> Option<u32> {
     let cliffs = launch.register_cliffs(machine).ok()?;
     let below = cliffs.iter().rfind(|cliff| cliff.most < registers)?;
     (registers - below.most <= max_excess || live.is_some_and(|live| live <= below.most)).then_some(below.most)
@@ -103,7 +103,7 @@ mod tests {
 
     /// Returns the register limit for one more resident thread block on sm_90; `None` if `registers` exceeds it by too much.
     fn limit(registers: u32, launch: &Launch) -> Option<u32> {
-        limit_for_more_blocks(registers, None, launch, Machine::named("sm_90").unwrap(), MAX_EXCESS)
+        register_limit_for_more_blocks(registers, None, launch, Machine::named("sm_90").unwrap(), MAX_EXCESS_REGISTERS)
     }
 
     /// A multiprocessor has 65,536 registers: two blocks of 256 threads fit with 128 registers per thread, three with 80 (registers come in
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn live_registers_justify_a_larger_excess() {
         let launch = Launch { threads: 256, ..Launch::default() };
-        let limit = |live| limit_for_more_blocks(148, Some(live), &launch, Machine::named("sm_90").unwrap(), MAX_EXCESS);
+        let limit = |live| register_limit_for_more_blocks(148, Some(live), &launch, Machine::named("sm_90").unwrap(), MAX_EXCESS_REGISTERS);
         assert_eq!((limit(120), limit(128), limit(130)), (Some(128), Some(128), None));
     }
 

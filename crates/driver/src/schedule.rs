@@ -6,9 +6,9 @@
 //! The number of plans to try depends only on the size of the function, so that the same input gives the same bytes.
 //!
 //! **Occupancy.** Before allocation, the register budget keeps as many warps resident as the original order would. If that budget is too
-//! small for some basic block, and more registers are estimated to save enough time ([`MIN_ESTIMATED_SAVING`]), a second schedule is built
+//! small for some basic block, and more registers are estimated to save enough time ([`MIN_SAVING_FRACTION`]), a second schedule is built
 //! that keeps only three quarters or half of the warps. The schedule with the better score is kept. If the estimated saving is large
-//! ([`CERTAIN_SAVING`]) and the second schedule needs no spills, the first one is discarded without a comparison.
+//! ([`CERTAIN_SAVING_FRACTION`]) and the second schedule needs no spills, the first one is discarded without a comparison.
 //!
 //! **Spills.** Whether a budget was sufficient is known only after allocation. If a new order needs spills although its live registers fit,
 //! orders with slightly lower register targets are tried. If all of them spill, the original order is allocated as well and, if that spills
@@ -19,7 +19,7 @@ use oriole_hardware::Hardware;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 use oriole_ir::{Function, RegFile};
-use oriole_regalloc::{Allocation, Environment};
+use oriole_regalloc::{Allocation, AllocationEnvironment};
 use oriole_sched::backend::{Backend, Knobs, ScheduleMode};
 use oriole_sched::calls::CallCosts;
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
@@ -28,7 +28,7 @@ use oriole_sched::resource::Costs;
 use oriole_sched::score::{Score, score};
 
 use crate::code_kind::{CodeKind, DEFAULT_BACKEND};
-use crate::options::{BackendChoice, ModeChoice, Options, Scheduling};
+use crate::options::{BackendChoice, Options, ScheduleModeChoice, Scheduling};
 use crate::registers::HIDDEN_REGISTERS;
 
 /// Lowest optimization level at which code is scheduled.
@@ -40,12 +40,12 @@ pub const PHASE_BEFORE_ALLOCATION: u8 = 97;
 pub const PHASE_AFTER_ALLOCATION: u8 = 110;
 
 /// Lower occupancies to try where registers are scarce, in percent of the resident warps of the original order.
-const LOWER_OCCUPANCIES: [u32; 2] = [50, 75];
+const LOWER_OCCUPANCY_PERCENTS: [u32; 2] = [50, 75];
 
 /// A schedule at a lower occupancy is built if it is estimated to save at least this fraction of the execution time.
-const MIN_ESTIMATED_SAVING: f64 = 0.02;
+const MIN_SAVING_FRACTION: f64 = 0.02;
 /// A schedule at a lower occupancy is used without a comparison if it is estimated to save at least this fraction of the execution time.
-const CERTAIN_SAVING: f64 = 0.15;
+const CERTAIN_SAVING_FRACTION: f64 = 0.15;
 
 /// Maximum number of steps in which the scheduler searches for better orders of a function, if the options name no strategy. The searches
 /// then take at most about as long as the other strategies that `combined` compares.
@@ -93,10 +93,10 @@ pub struct ScheduleContext<'a> {
 pub fn plans(function: &Function, options: &Options, hardware: &Hardware<'_>) -> Vec<SchedulePlan> {
     let Scheduling { mode, backend, .. } = options.scheduling;
     let mode = match mode {
-        ModeChoice::Off => return Vec::new(),
-        ModeChoice::ByLevel if options.level < MIN_SCHEDULED_LEVEL => return Vec::new(),
-        ModeChoice::ByLevel => None,
-        ModeChoice::On(mode) => Some(mode),
+        ScheduleModeChoice::Off => return Vec::new(),
+        ScheduleModeChoice::ByLevel if options.level < MIN_SCHEDULED_LEVEL => return Vec::new(),
+        ScheduleModeChoice::ByLevel => None,
+        ScheduleModeChoice::On(mode) => Some(mode),
     };
     let usual = mode.unwrap_or(ScheduleMode::Ilp);
     match backend {
@@ -123,18 +123,18 @@ pub fn plans(function: &Function, options: &Options, hardware: &Hardware<'_>) ->
 /// original order; empty if the plan allows none.
 pub fn occupancies_to_estimate(plan: SchedulePlan, options: &Options) -> &'static [u32] {
     let may_pay = plan.mode != ScheduleMode::ReduceReg && options.scheduling.knobs.register_target.is_none();
-    if may_pay { &LOWER_OCCUPANCIES } else { &[] }
+    if may_pay { &LOWER_OCCUPANCY_PERCENTS } else { &[] }
 }
 
 /// Decides from an estimate whether to build a schedule at reduced occupancy. Returns that occupancy, in percent of the resident warps of
 /// the original order, and whether its schedule is used without a comparison with the one at full occupancy. `None` if the estimated
 /// saving, a fraction of the execution time, is too small.
-pub fn worth_trying(estimate: ReducedOccupancy) -> Option<(u32, bool)> {
-    (estimate.saved >= MIN_ESTIMATED_SAVING).then_some((estimate.occupancy_percent, estimate.saved >= CERTAIN_SAVING))
+pub fn choose_reduced_occupancy(estimate: ReducedOccupancy) -> Option<(u32, bool)> {
+    (estimate.saved >= MIN_SAVING_FRACTION).then_some((estimate.occupancy_percent, estimate.saved >= CERTAIN_SAVING_FRACTION))
 }
 
 /// Returns the maximum number of schedules to try for a function with this number of instructions.
-pub fn max_trials(instructions: usize, options: &Options) -> usize {
+pub fn max_schedule_trials(instructions: usize, options: &Options) -> usize {
     1 + options.scheduling.knobs.auto_budget / instructions.max(1)
 }
 
@@ -150,7 +150,7 @@ fn published_plan(machine: &Machine, mode: ScheduleMode) -> SchedulePlan {
 fn with_scheduler(
     plan: SchedulePlan,
     context: ScheduleContext<'_>,
-    environment: &Environment,
+    environment: &AllocationEnvironment,
     options: &Options,
     occupancies_to_estimate: &[u32],
     run: impl FnOnce(&Scheduler<'_>) -> Result<Stats, ScheduleError>,
@@ -188,13 +188,13 @@ pub fn before_allocation(
     plan: SchedulePlan,
     occupancies_to_estimate: &[u32],
     context: ScheduleContext<'_>,
-    environment: &Environment,
+    environment: &AllocationEnvironment,
     options: &Options,
 ) -> Result<Stats, ScheduleError> {
     if !plan.before_allocation {
         return Ok(Stats::default());
     }
-    with_scheduler(plan, context, environment, options, occupancies_to_estimate, |scheduler| scheduler.run_on_values(function))
+    with_scheduler(plan, context, environment, options, occupancies_to_estimate, |scheduler| scheduler.schedule_ssa_function(function))
 }
 
 /// Schedules a function after register allocation (phase 110), and returns statistics.
@@ -202,24 +202,24 @@ pub fn after_allocation(
     function: &mut Function,
     plan: SchedulePlan,
     context: ScheduleContext<'_>,
-    environment: &Environment,
+    environment: &AllocationEnvironment,
     options: &Options,
 ) -> Result<Stats, ScheduleError> {
     if options.scheduling.knobs.post_schedule.map_or(!plan.after_allocation, |wanted| wanted == 0) {
         return Ok(Stats::default());
     }
     with_scheduler(plan, context, environment, options, &[], |scheduler| {
-        let mut stats = scheduler.run_on_registers(function)?;
+        let mut stats = scheduler.schedule_allocated_function(function)?;
         // Only the default backend needs this step; the strategy `combined` already compares orders by bank conflicts.
         if options.scheduling.backend == BackendChoice::Default && plan.backend == DEFAULT_BACKEND {
-            stats.blocks += scheduler.avoid_conflicts(function)?.blocks;
+            stats.blocks += scheduler.avoid_bank_conflicts(function)?.blocks;
         }
         Ok(stats)
     })
 }
 
 /// Returns the score of a scheduled function, an estimate of its execution time for comparison with other schedules of the same function.
-pub fn score_of(function: &Function, allocation: &Allocation, context: ScheduleContext<'_>) -> Score {
+pub fn schedule_score(function: &Function, allocation: &Allocation, context: ScheduleContext<'_>) -> Score {
     let &Hardware { model, machine, rates, .. } = context.hardware;
     score(function, model, &Costs::from_rates(rates, machine), resident_warps(allocation, context.launch, machine))
 }

@@ -10,7 +10,7 @@
 //!
 //! Example: with the default options there is one plan. Its schedule at full occupancy is built. If the scheduler estimates that half of
 //! the warps would save 5 % of the time, a second schedule for half of the warps is built and allocated too, and
-//! [`schedule::score_of`] decides.
+//! [`schedule::schedule_score`] decides.
 
 use oriole_ir::RegFile;
 use oriole_sched::backend::{Backend, ScheduleMode};
@@ -28,7 +28,7 @@ use crate::state::FunctionState;
 /// Schedules and allocates a function with every scheduling plan to try, and keeps the best result. If there are no plans, only allocates
 /// registers.
 pub fn run(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
-    match best_of_plans(state)? {
+    match find_best_schedule(state)? {
         Some(best) => *state = best,
         None => {
             run_stage(Stage::Schedule, state)?;
@@ -39,23 +39,23 @@ pub fn run(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
 }
 
 /// Schedules and allocates a function with every scheduling plan to try. Returns the best result; `None` if there are no plans.
-fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'a>>, Vec<Failure>> {
+fn find_best_schedule<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'a>>, Vec<Failure>> {
     let options = state.options();
     // The environment of the allocator is computed here once, so that all copies of the state share it.
     state.environment();
-    let mut trials = schedule::max_trials(instruction_count(&state.function), options);
+    let mut trials = schedule::max_schedule_trials(instruction_count(&state.function), options);
     let mut best: Option<BestSchedule<'a>> = None;
     for plan in schedule::plans(&state.function, options, state.input.hardware) {
         if trials == 0 {
             break;
         }
-        let prefers_full_occupancy = full_occupancy::is_preferred_for(state);
+        let prefers_full_occupancy = full_occupancy::is_full_occupancy_preferred(state);
         let occupancies_to_estimate = if prefers_full_occupancy { &[] } else { schedule::occupancies_to_estimate(plan, options) };
         // The schedule for a lower occupancy counts as a trial, so a trial must be left for it.
         let occupancies_to_estimate = &occupancies_to_estimate[..occupancies_to_estimate.len().min(trials - 1)];
         let scheduled = schedule(state, plan, occupancies_to_estimate)?;
         trials -= 1;
-        let estimate = scheduled.schedule_stats.tradeoff.and_then(schedule::worth_trying);
+        let estimate = scheduled.schedule_stats.tradeoff.and_then(schedule::choose_reduced_occupancy);
         let low_occupancy = estimate.and_then(|(occupancy_percent, _)| {
             trials -= 1;
             let low_occupancy = schedule(state, SchedulePlan { occupancy_percent, ..plan }, &[]).and_then(allocate);
@@ -67,19 +67,19 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
         if low_occupancy.is_none() || !estimate.is_some_and(|(_, is_certain)| is_certain) {
             let allocated = allocate_avoiding_spills(state, plan, scheduled)?;
             // If a schedule with slightly fewer live registers would make one more thread block resident, build that schedule too.
-            let register_target = (trials > 0).then(|| resident_blocks::target_for_more_blocks(&allocated)).flatten();
+            let register_target = (trials > 0).then(|| resident_blocks::register_target_for_more_blocks(&allocated)).flatten();
             let more_blocks = register_target.and_then(|target| {
                 trials -= 1;
                 let plan = SchedulePlan { register_target: Some(target), ..plan };
                 let more_blocks = schedule(state, plan, &[]).and_then(allocate).ok()?;
-                resident_blocks::is_improvement(&more_blocks, &allocated).then_some(more_blocks)
+                resident_blocks::has_more_resident_blocks(&more_blocks, &allocated).then_some(more_blocks)
             });
             let few_registers =
                 if prefers_full_occupancy && trials > 0 { full_occupancy::plan_for_more_warps(plan, &allocated) } else { None };
             let full_occupancy = few_registers.and_then(|plan| {
                 trials -= 1;
                 let full_occupancy = schedule(state, plan, &[]).and_then(allocate).ok()?;
-                full_occupancy::is_worth_keeping(&full_occupancy, &allocated, score).then_some(full_occupancy)
+                full_occupancy::is_better_with_more_warps(&full_occupancy, &allocated, score).then_some(full_occupancy)
             });
             BestSchedule::keep_better(&mut best, full_occupancy.unwrap_or(allocated));
             if let Some(more_blocks) = more_blocks {
@@ -125,22 +125,22 @@ fn estimated_time(state: &FunctionState<'_>) -> f64 {
 /// Returns the score of an allocated function; `None` before allocation.
 fn score(state: &FunctionState<'_>) -> Option<Score> {
     let allocation = state.allocation.as_ref()?;
-    Some(schedule::score_of(&state.function, allocation, state.schedule_context()))
+    Some(schedule::schedule_score(&state.function, allocation, state.schedule_context()))
 }
 
 /// Numbers of registers by which the register target (maximum number of live registers) is lowered, one after the other, if an order spills
 /// although there are enough registers for its live values: tuples need aligned gaps, and results must not overwrite operands that are
 /// still read.
-const LOWER_TARGETS: [i32; 3] = [2, 4, 8];
+const REGISTER_TARGET_REDUCTIONS: [i32; 3] = [2, 4, 8];
 
 /// Strategies whose instruction orders are allocated if all other orders cause spills. Which order of a function spills least cannot be
 /// told from its number of live registers: a loop whose accumulator tuples find no aligned place stores and loads whole tuples. For
 /// example, attention with 128 columns and four warps stores 360 bytes in the order for few registers, and 64 in that of `pressure`.
-const OTHER_ORDERS: [Backend; 2] = [Backend::PRESSURE, Backend::NEAR_SOURCE];
+const BACKENDS_TRIED_ON_SPILLS: [Backend; 2] = [Backend::PRESSURE, Backend::NEAR_SOURCE];
 
 /// Allocates registers for `scheduled`. If its instruction order causes spills, tries orders with fewer live registers. If they spill too,
 /// also allocates the original order of `state` and, as long as the best one spills, an order for few registers and, unless the function is
-/// large, those of [`OTHER_ORDERS`]. Returns the allocation with the least estimated spill traffic; among equals, the one with less
+/// large, those of [`BACKENDS_TRIED_ON_SPILLS`]. Returns the allocation with the least estimated spill traffic; among equals, the one with less
 /// estimated time.
 fn allocate_avoiding_spills<'a>(
     state: &FunctionState<'a>,
@@ -158,7 +158,7 @@ fn allocate_avoiding_spills<'a>(
     };
     let registers = state.environment().limit(RegFile::General) as i32;
     if live <= registers
-        && let Some(fitting) = LOWER_TARGETS.into_iter().find_map(|fewer| {
+        && let Some(fitting) = REGISTER_TARGET_REDUCTIONS.into_iter().find_map(|fewer| {
             let plan = SchedulePlan { register_target: Some(registers - fewer), ..plan };
             schedule(state, plan, &[]).and_then(allocate).ok().filter(|allocated| allocated.spill_bytes() == 0)
         })
@@ -171,8 +171,8 @@ fn allocate_avoiding_spills<'a>(
         return Ok(best);
     }
     let few_registers = SchedulePlan { mode: ScheduleMode::ReduceReg, ..plan };
-    let is_small = schedule::max_trials(instruction_count(&state.function), state.options()) > 1;
-    let others = OTHER_ORDERS.iter().filter(|&&backend| is_small && backend != plan.backend);
+    let is_small = schedule::max_schedule_trials(instruction_count(&state.function), state.options()) > 1;
+    let others = BACKENDS_TRIED_ON_SPILLS.iter().filter(|&&backend| is_small && backend != plan.backend);
     let plans = std::iter::once(few_registers).chain(others.map(|&backend| SchedulePlan { backend, ..plan }));
     Ok(plans.fold(best, |best, plan| match best.spill_bytes() {
         0 => best,
@@ -191,7 +191,7 @@ fn pick_less_spill_traffic<'a>(first: FunctionState<'a>, second: &FunctionState<
         return first;
     }
     let mut kept = second.clone();
-    kept.report_data.note_discarded(&first.report_data);
+    kept.report_data.note_discarded_schedule(&first.report_data);
     kept
 }
 

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use oriole_ctrl::Controls;
+use oriole_ctrl::ControlWords;
 use oriole_hardware::Hardware;
 use oriole_hardware::occupancy::Launch;
 use oriole_ir::analysis::{ControlFlow, LoopModel, Loops};
@@ -12,9 +12,9 @@ use oriole_isa::Target;
 use oriole_isel::VariableLayout;
 use oriole_opt::alternatives::Alternatives;
 use oriole_opt::remarks::Remarks;
-use oriole_opt::settle_products::SyncRemark;
+use oriole_opt::settle_products::ProductSyncRemark;
 use oriole_ptx::ast::{self, FunctionId, Module};
-use oriole_regalloc::{Allocation, Environment};
+use oriole_regalloc::{Allocation, AllocationEnvironment};
 use oriole_sched::function::Stats;
 
 use crate::caches::Caches;
@@ -26,7 +26,7 @@ use crate::emit::EmittedCode;
 use crate::functions::FunctionFacts;
 use crate::history::History;
 use crate::options::Options;
-use crate::pass_log::{Dump, Recorder};
+use crate::pass_log::{FunctionDump, PassRecorder};
 use crate::report_data::ReportData;
 use crate::schedule::{self, SchedulePlan};
 
@@ -49,7 +49,7 @@ pub struct FunctionInput<'a> {
     /// The hardware model of the target.
     pub hardware: &'a Hardware<'a>,
     /// Measures the passes of the function if the options request that.
-    pub recorder: Recorder<'a>,
+    pub recorder: PassRecorder<'a>,
     /// Caches for instruction selection and encodability, filled by functions that were compiled earlier.
     pub caches: &'a Caches,
 }
@@ -105,11 +105,11 @@ pub struct FunctionState<'a> {
     /// Result of the register allocator; `None` before the pass `allocate`.
     pub allocation: Option<Allocation>,
     /// The control words; `None` before they are computed.
-    pub controls: Option<Controls>,
+    pub controls: Option<ControlWords>,
     /// The machine code; `None` before the pass `encode`.
     pub code: Option<EmittedCode>,
     /// Remarks about waits and fences that had to be inserted for asynchronous matrix products.
-    pub remarks: Vec<SyncRemark>,
+    pub remarks: Vec<ProductSyncRemark>,
     /// Remarks about changes that passes made or rejected; empty unless requested.
     pub pass_remarks: Remarks,
     /// Other forms of instructions that passes considered and rejected; empty unless requested.
@@ -123,11 +123,11 @@ pub struct FunctionState<'a> {
     /// Data for the scheduling report.
     pub report_data: ReportData,
     /// The text of the function before and after the passes that the options name.
-    pub dumps: Vec<Dump>,
+    pub dumps: Vec<FunctionDump>,
     /// Whether the last pass that the options allow has run, so that the compilation stops.
     pub is_stopped: bool,
     /// The registers that the function may use; computed at the first call of [`FunctionState::environment`].
-    environment: OnceCell<Arc<Environment>>,
+    environment: OnceCell<Arc<AllocationEnvironment>>,
 }
 
 impl<'a> FunctionState<'a> {
@@ -173,11 +173,11 @@ impl<'a> FunctionState<'a> {
 
     /// Returns the registers that the function may use. They are computed at the first call, which must be before register allocation, and
     /// copies of the state share them.
-    pub fn environment(&self) -> Arc<Environment> {
+    pub fn environment(&self) -> Arc<AllocationEnvironment> {
         let compute = || {
             let has_dynamic_stack = self.selection.has_dynamic_stack;
             let environment = convention::environment(&self.function, self.input.hardware, self.input.register_limit, has_dynamic_stack);
-            Arc::new(Environment { keeps_variables: self.input.options.is_for_debuggers(), ..environment })
+            Arc::new(AllocationEnvironment { keeps_variables: self.input.options.is_for_debuggers(), ..environment })
         };
         Arc::clone(self.environment.get_or_init(compute))
     }

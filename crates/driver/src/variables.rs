@@ -12,7 +12,7 @@ use crate::error::Fault;
 use crate::functions::FunctionIndex;
 
 /// Maximum size in bytes of the cubin section with initialized variables, including alignment gaps.
-const MAX_INITIALIZED_BYTES: u64 = 1 << 29;
+const MAX_INITIALIZED_SECTION_BYTES: u64 = 1 << 29;
 
 /// Returns the kind of object (texture, sampler or surface) that a variable of this type refers to; `None` for ordinary types.
 pub fn image_kind(ty: VariableType) -> Option<ImageKind> {
@@ -49,19 +49,20 @@ pub fn add_variables(file: &mut build::Module, module: &Module, index: &Function
     for name in &layout.externs {
         file.externs.push(Extern::new(name.clone(), ExternKind::Global(0)));
     }
-    place_globals(file);
+    assign_global_offsets(file);
     let initialized = file.variables.iter().filter(|variable| matches!(variable.home, Home::Initialized(_)));
     let end = initialized.map(|variable| variable.offset.saturating_add(variable.size)).max().unwrap_or(0);
-    if end > MAX_INITIALIZED_BYTES {
-        let what =
-            format!("initialized variables with their alignments take {end} bytes, more than the {MAX_INITIALIZED_BYTES} that files hold");
+    if end > MAX_INITIALIZED_SECTION_BYTES {
+        let what = format!(
+            "initialized variables with their alignments take {end} bytes, more than the {MAX_INITIALIZED_SECTION_BYTES} that files hold"
+        );
         return Err(Fault::Limit(what));
     }
     Ok(())
 }
 
 /// Adds the shared variables of a module to a relocatable object, in which the linker assigns their addresses.
-pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
+pub fn add_shared_variables(file: &mut build::Module, module: &Module, layout: &Layout) {
     let referenced: FxHashSet<VariableId> = module.functions.iter().flat_map(oriole_isel::referenced_variables).collect();
     let of_kernels: FxHashSet<VariableId> = module
         .functions
@@ -88,7 +89,7 @@ pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
 }
 
 /// Returns the shared variables that a kernel declares in its body.
-pub fn kernel_shared(module: &Module, layout: &Layout, kernel: &Function) -> Vec<SharedVariable> {
+pub fn kernel_shared_variables(module: &Module, layout: &Layout, kernel: &Function) -> Vec<SharedVariable> {
     let ids = declared_and_used_shared(module, kernel).into_iter();
     ids.filter_map(|id| {
         let variable = &module.variables[id];
@@ -144,14 +145,14 @@ fn relocations(index: &FunctionIndex<'_>, data: &Data) -> Vec<DataRelocation> {
 fn relocation(index: &FunctionIndex<'_>, address: &DataAddress) -> DataRelocation {
     let kind = match address.byte {
         Some(byte) => DataPatch::GenericByte(byte),
-        None if index.has_function(&address.symbol) => DataPatch::Function,
+        None if index.declares_device_function(&address.symbol) => DataPatch::Function,
         None => DataPatch::Generic,
     };
     DataRelocation { offset: address.offset, kind, symbol: address.symbol.clone(), addend: address.addend }
 }
 
 /// Assigns offsets in their sections to global variables. The offsets of constant variables are already assigned.
-fn place_globals(file: &mut build::Module) {
+fn assign_global_offsets(file: &mut build::Module) {
     let is_constant = |variable: &Variable| matches!(variable.home, Home::Constant(_));
     let fixed: Vec<u64> = file.variables.iter().filter(|variable| is_constant(variable)).map(|variable| variable.offset).collect();
     file.place_variables();

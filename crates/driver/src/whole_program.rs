@@ -3,9 +3,9 @@
 use oriole_isel::Layout;
 use oriole_ptx::ast::Module;
 
-use crate::compile_function::Finished;
+use crate::compile_function::FinishedFunction;
 use crate::functions::FunctionIndex;
-use crate::job::Job;
+use crate::job::FunctionJob;
 
 /// A program whose functions are compiled. `jobs` and `finished` have the same order, and so have `modules`, `indices` and `layouts`.
 pub struct Program<'a> {
@@ -16,7 +16,7 @@ pub struct Program<'a> {
     /// For each module: the offsets of its variables.
     pub layouts: &'a [Layout],
     /// The functions that were compiled, with their inputs.
-    pub jobs: &'a [Job<'a>],
+    pub jobs: &'a [FunctionJob<'a>],
     /// The compiled functions, in the order of `jobs`.
-    pub finished: &'a [Finished],
+    pub finished: &'a [FinishedFunction],
 }

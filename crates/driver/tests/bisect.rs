@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 
-use oriole_driver::{Bisect, Options, PASSES, PassOptions, compile};
+use oriole_driver::{BisectOptions, Options, PASSES, PassOptions, compile};
 use oriole_isa::Target;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::sass::{Options as Limits, Silent};
@@ -22,7 +22,7 @@ fn run_with(limit: Option<u64>, file: &str) -> Vec<(u64, &'static str, bool)> {
     let report = |decision: &oriole_driver::BisectDecision<'_>| {
         DECISIONS.lock().unwrap().push((decision.number, decision.pass, decision.runs));
     };
-    let passes = PassOptions { bisect: Some(Bisect { limit, report }), ..PassOptions::default() };
+    let passes = PassOptions { bisect: Some(BisectOptions { limit, report }), ..PassOptions::default() };
     let options = Options { passes, verify: true, ..Options::new(Target::parse("sm_90a").unwrap()) };
     let compiled = compile(&[&checked.module], &options).unwrap();
     run(&test, &compiled.cubin, &Limits::limited(1 << 24), &mut Silent).unwrap_or_else(|why| panic!("{file} with limit {limit:?}: {why}"));

@@ -6,7 +6,7 @@ use oriole_isa::{Control, print};
 use oriole_rescore::analysis::{Analysis, analyze};
 use oriole_sched::code::from_machine;
 use oriole_sched::graph::GraphBuilder;
-use oriole_sched::report::timeline::Delay;
+use oriole_sched::report::timeline::IssueDelay;
 use oriole_sched::resource::Costs;
 
 use crate::calls;
@@ -176,9 +176,9 @@ fn instructions(
             let unit = SchedClass::of(&code.instructions()[number]).unit();
             let delay = timing.delays.get(place).copied().unwrap_or_default();
             let reason = match delay {
-                Delay::None => String::new(),
-                Delay::Scoreboard { board, .. } => format!("scoreboard {board}"),
-                Delay::Unit { .. } => format!("{} unit", unit.name()),
+                IssueDelay::None => String::new(),
+                IssueDelay::Scoreboard { board, .. } => format!("scoreboard {board}"),
+                IssueDelay::Unit { .. } => format!("{} unit", unit.name()),
             };
             described.push(Instruction {
                 address: (number * SIZE) as u64,

@@ -6,7 +6,7 @@
 use oriole_ir::Inst;
 use oriole_isa::Control;
 use oriole_sched::code::SchedCode;
-use oriole_sched::report::timeline::{HardwareFigures, InFlightAtBoundary, LatencyAssumption, Timing, estimate_by_controls};
+use oriole_sched::report::timeline::{BlockTiming, HardwareFigures, InFlightAtBoundary, LatencyAssumption, estimate_by_controls};
 use oriole_sched::resource::Costs;
 use oriole_support::Index;
 
@@ -15,7 +15,7 @@ use crate::code::DecodedFunction;
 /// The predicted times of a function.
 pub struct Times {
     /// For each block, the cycles of one execution; in a loop header, of every iteration but the first.
-    pub blocks: Vec<Timing>,
+    pub blocks: Vec<BlockTiming>,
 }
 
 impl Times {
@@ -25,7 +25,7 @@ impl Times {
         let insts: Vec<Inst> = (0..code.instructions().len()).map(Inst::new).collect();
         let controls = |inst: Inst| -> Control { code.controls[inst.position()] };
         let mut ends: Vec<Option<InFlightAtBoundary>> = vec![None; code.blocks().len()];
-        let mut blocks = vec![Timing::default(); code.blocks().len()];
+        let mut blocks = vec![BlockTiming::default(); code.blocks().len()];
         // Two rounds: the first finds what is in flight along back edges, the second uses it.
         for _ in 0..2 {
             for block in 0..code.blocks().len() {

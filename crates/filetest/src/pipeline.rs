@@ -1,7 +1,7 @@
 //! The interface to the driver: PTX in, the functions before and after a pass or the machine code out.
 
 use oriole_driver::{
-    CompileError, Compiled, Moment, PASSES, PassOptions, PassSelection, ScheduleBackend, ScheduleMode, Scheduling, compile,
+    CompileError, Compiled, DumpMoment, PASSES, PassOptions, PassSelection, ScheduleBackend, ScheduleMode, Scheduling, compile,
     compile_with_log,
 };
 use oriole_isa::Target;
@@ -43,8 +43,9 @@ pub struct AroundPass {
 pub fn around(module: &Module, options: &Options, target: Target, pass: &str) -> Result<Option<AroundPass>, String> {
     let (result, log) = compile_with_log(&[module], &driver_options(options, target, Some(pass)));
     result.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
-    let texts = |moment: Moment| log.dumps.iter().filter(|dump| dump.moment == moment).map(|dump| dump.text.clone()).collect::<Vec<_>>();
-    let (before, after) = (texts(Moment::Before), texts(Moment::After));
+    let texts =
+        |moment: DumpMoment| log.dumps.iter().filter(|dump| dump.moment == moment).map(|dump| dump.text.clone()).collect::<Vec<_>>();
+    let (before, after) = (texts(DumpMoment::Before), texts(DumpMoment::After));
     Ok((!after.is_empty()).then_some(AroundPass { before, after }))
 }
 

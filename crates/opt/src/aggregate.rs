@@ -1,7 +1,7 @@
 //! Warp aggregation: where all threads of a warp perform an atomic operation on the same address, one thread performs it for all.
 //!
 //! The memory performs atomic operations on one address one after the other. If the address is the same in all threads of a warp
-//! ([`EqualValues`]), the threads combine their operands first, and the *leader*, the active thread with the highest lane number, performs
+//! ([`ValuesEqualAcrossThreads`]), the threads combine their operands first, and the *leader*, the active thread with the highest lane number, performs
 //! one operation:
 //!
 //! ```text
@@ -39,11 +39,12 @@ use smallvec::SmallVec;
 use crate::dead;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
-use crate::rewrite::{Prelude, single_register};
+use crate::rewrite::{InstPrelude, single_register};
 use emit::{
-    emit_add_from_lower_lane, emit_ballot, emit_compare, emit_predicate, emit_select, emit_shuffle, emit_sum, guard_predicate, new_operand,
+    emit_add_from_lower_lane, emit_ballot, emit_equality_test, emit_predicate_definition, emit_select, emit_shuffle, emit_sum,
+    guard_as_predicate_operand, new_value_operand,
 };
-use equal_values::EqualValues;
+use equal_values::ValuesEqualAcrossThreads;
 
 mod emit;
 mod equal_values;
@@ -67,13 +68,13 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
         return stats;
     }
     let flow = ControlFlow::compute(function);
-    let equal_values = EqualValues::compute(function, &flow);
+    let equal_values = ValuesEqualAcrossThreads::compute(function, &flow);
     let definitions = Definitions::compute(function);
     let def_use = DefUse::compute(function);
-    let mut pass = Aggregate { target, flow, equal_values, definitions, def_use, lane: None, lower_lanes_mask: None };
+    let mut pass = AtomicAggregator { target, flow, equal_values, definitions, def_use, lane: None, lower_lanes_mask: None };
     for block in function.layout.clone() {
         if pass.flow.is_reachable(block) {
-            stats.aggregated += pass.aggregate_block(function, block);
+            stats.aggregated += pass.aggregate_atomics_in_block(function, block);
         }
     }
     pass.insert_special_register_reads(function);
@@ -87,7 +88,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
 /// The operation that an atomic instruction performs on memory. Only operations whose operands can be combined across threads have a
 /// variant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum UpdateKind {
+enum AtomicUpdateKind {
     Add,
     And,
     Or,
@@ -100,7 +101,7 @@ enum UpdateKind {
 #[derive(Clone, Copy, Debug)]
 struct CombinableAtomic {
     /// The operation that computes the new value in memory from the old value and the operand.
-    kind: UpdateKind,
+    kind: AtomicUpdateKind,
     /// Whether a minimum or maximum compares signed numbers.
     is_signed: bool,
     /// The result that receives the old value of the memory; `None` if nothing reads it.
@@ -124,12 +125,12 @@ impl CombinableAtomic {
         let (mut kind, mut is_signed, mut is_wide) = (None, false, false);
         for &modifier in &data.modifiers {
             match modifier {
-                Symbol::ADD => kind = Some(UpdateKind::Add),
-                Symbol::AND => kind = Some(UpdateKind::And),
-                Symbol::OR => kind = Some(UpdateKind::Or),
-                Symbol::XOR => kind = Some(UpdateKind::Xor),
-                Symbol::MIN => kind = Some(UpdateKind::Min),
-                Symbol::MAX => kind = Some(UpdateKind::Max),
+                Symbol::ADD => kind = Some(AtomicUpdateKind::Add),
+                Symbol::AND => kind = Some(AtomicUpdateKind::And),
+                Symbol::OR => kind = Some(AtomicUpdateKind::Or),
+                Symbol::XOR => kind = Some(AtomicUpdateKind::Xor),
+                Symbol::MIN => kind = Some(AtomicUpdateKind::Min),
+                Symbol::MAX => kind = Some(AtomicUpdateKind::Max),
                 Symbol::S32 => is_signed = true,
                 Symbol::_64 => is_wide = true,
                 Symbol::E | Symbol::STRONG | Symbol::SM | Symbol::GPU | Symbol::SYS | Symbol::CTA => {}
@@ -156,19 +157,19 @@ impl CombinableAtomic {
     }
 
     /// Returns the identity element of the operation: the operand that does not change the value in memory.
-    fn identity(&self) -> i64 {
+    fn identity_element(&self) -> i64 {
         match (self.kind, self.is_signed) {
-            (UpdateKind::Add | UpdateKind::Or | UpdateKind::Xor, _) | (UpdateKind::Max, false) => 0,
-            (UpdateKind::And, _) | (UpdateKind::Min, false) => i64::from(u32::MAX),
-            (UpdateKind::Max, true) => i64::from(i32::MIN as u32),
-            (UpdateKind::Min, true) => i64::from(i32::MAX),
+            (AtomicUpdateKind::Add | AtomicUpdateKind::Or | AtomicUpdateKind::Xor, _) | (AtomicUpdateKind::Max, false) => 0,
+            (AtomicUpdateKind::And, _) | (AtomicUpdateKind::Min, false) => i64::from(u32::MAX),
+            (AtomicUpdateKind::Max, true) => i64::from(i32::MIN as u32),
+            (AtomicUpdateKind::Min, true) => i64::from(i32::MAX),
         }
     }
 }
 
 /// How the operands of the participating threads are combined into the one operand of the leader's operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Combination {
+enum OperandCombination {
     /// All operands are equal, and applying the operation once has the same effect as applying it for each thread.
     Once,
     /// All operands are equal and the operation adds: the operand is multiplied by the number of threads.
@@ -203,7 +204,7 @@ struct ParticipatingThreads {
 /// The prefix sums of one operand over the lanes of a warp, under one guard. Computed once, as long as the set of active threads does not
 /// change.
 #[derive(Clone, Copy)]
-struct Prefixes {
+struct LanePrefixSums {
     /// The sum of the operands of the threads up to and including this one.
     prefix_sum: Operand,
     /// Predicate: whether all 32 threads of the warp participate.
@@ -218,21 +219,21 @@ struct Prefixes {
 
 /// Values that the atomic operations of a block can share, as long as the set of active threads does not change.
 #[derive(Default)]
-struct SharedValues {
+struct ValuesSharedInBlock {
     /// For each guard, the participating threads.
     participants: FxHashMap<Option<Guard>, ParticipatingThreads>,
     /// For each guard and summand, the prefix sums of the summand.
-    prefixes: FxHashMap<(Option<Guard>, OperandKind), Prefixes>,
+    prefixes: FxHashMap<(Option<Guard>, OperandKind), LanePrefixSums>,
 }
 
 /// State of warp aggregation for one function.
-struct Aggregate {
+struct AtomicAggregator {
     /// The GPU architecture.
     target: Target,
     /// Predecessors and successors of the blocks.
     flow: ControlFlow,
     /// Which values are the same in all threads that execute an instruction together.
-    equal_values: EqualValues,
+    equal_values: ValuesEqualAcrossThreads,
     /// For each value, the instruction that defines it.
     definitions: Definitions,
     /// For each value, the instructions that read it.
@@ -243,18 +244,18 @@ struct Aggregate {
     lower_lanes_mask: Option<Operand>,
 }
 
-impl Aggregate {
+impl AtomicAggregator {
     /// Rewrites a block. Returns the number of atomic operations that one thread now performs for its warp.
-    fn aggregate_block(&mut self, function: &mut Function, block: Block) -> usize {
+    fn aggregate_atomics_in_block(&mut self, function: &mut Function, block: Block) -> usize {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut new_insts = Vec::with_capacity(insts.len());
-        let mut shared = SharedValues::default();
+        let mut shared = ValuesSharedInBlock::default();
         let mut count = 0;
-        let selects_thread = self.is_single_thread_block(function, block);
+        let selects_thread = self.is_likely_run_by_one_thread(function, block);
         for inst in insts {
             // The set of active threads may change at this instruction, so earlier votes are no longer valid.
             if matches!(function.insts[inst].op.effect(), Effect::Barrier | Effect::Control | Effect::Other) {
-                shared = SharedValues::default();
+                shared = ValuesSharedInBlock::default();
             }
             let found = self.match_atomic(function, inst).filter(|_| !selects_thread);
             let Some((atomic, combination)) = found.and_then(|atomic| Some((atomic, self.choose_combination(function, inst, &atomic)?)))
@@ -263,10 +264,10 @@ impl Aggregate {
                 continue;
             };
             count += 1;
-            if combination == Combination::Prefix {
+            if combination == OperandCombination::Prefix {
                 self.aggregate_by_prefix_sums(function, inst, &atomic, &mut shared, &mut new_insts);
             } else {
-                self.combine(function, inst, &atomic, combination, &mut shared, &mut new_insts);
+                self.aggregate_by_leader(function, inst, &atomic, combination, &mut shared, &mut new_insts);
             }
         }
         function.blocks[block].insts = new_insts;
@@ -283,32 +284,32 @@ impl Aggregate {
 
     /// Returns whether probably only one thread of a warp executes a block, because the branch to the block requires that two values are
     /// equal, and these values differ between threads.
-    fn is_single_thread_block(&self, function: &Function, block: Block) -> bool {
+    fn is_likely_run_by_one_thread(&self, function: &Function, block: Block) -> bool {
         let [before] = *self.flow.predecessors(block) else { return false };
         let [first, second] = *function.terminators(before) else { return false };
         let Some(guard) = function.insts[first].guard else { return false };
         let targets = |inst: Inst| function.operands(inst).iter().any(|operand| operand.kind == OperandKind::Block(block));
         match (targets(first), targets(second)) {
-            (true, false) => self.selects_single_thread(function, guard),
-            (false, true) => self.selects_single_thread(function, Guard { negated: !guard.negated, ..guard }),
+            (true, false) => self.likely_selects_one_thread(function, guard),
+            (false, true) => self.likely_selects_one_thread(function, Guard { negated: !guard.negated, ..guard }),
             _ => false,
         }
     }
 
     /// Returns whether a guard probably holds in only one thread of a warp, because it tests for equality, and a tested value differs
     /// between threads.
-    fn selects_single_thread(&self, function: &Function, guard: Guard) -> bool {
+    fn likely_selects_one_thread(&self, function: &Function, guard: Guard) -> bool {
         let OperandKind::Value(part) = guard.kind else { return false };
         let Some(inst) = self.definitions.definition_of(part.value) else { return false };
         let data = &function.insts[inst];
         let relation = if guard.negated { Symbol::NE } else { Symbol::EQ };
-        let is_telling = |source: &Operand| self.equal_values.is_divergent(source) && !self.has_few_values(function, source);
+        let is_telling = |source: &Operand| self.equal_values.is_divergent(source) && !self.has_few_distinct_values(function, source);
         data.is_machine(Opcode::ISETP) && data.modifiers.contains(&relation) && function.sources(inst).iter().any(is_telling)
     }
 
     /// Returns whether several threads of a warp probably have the same value of an operand, because it is the result of an AND with a mask
     /// that has fewer bits than a lane number.
-    fn has_few_values(&self, function: &Function, operand: &Operand) -> bool {
+    fn has_few_distinct_values(&self, function: &Function, operand: &Operand) -> bool {
         let Some(inst) = operand.value().and_then(|value| self.definitions.definition_of(value)) else { return false };
         let [_, mask, _, table, ..] = function.sources(inst) else { return false };
         let is_and = function.insts[inst].is_machine(Opcode::LOP3) && table.integer() == Some(AND_TABLE);
@@ -317,12 +318,12 @@ impl Aggregate {
 
     /// Returns how the operands of an atomic operation are combined across the warp; `None` if each thread keeps performing its own
     /// operation.
-    fn choose_combination(&self, function: &Function, inst: Inst, atomic: &CombinableAtomic) -> Option<Combination> {
+    fn choose_combination(&self, function: &Function, inst: Inst, atomic: &CombinableAtomic) -> Option<OperandCombination> {
         let mut address = function.sources(inst).iter().filter(|operand| matches!(operand.role, Role::Bracket(_)));
         let is_equal = |operand: &Operand| self.equal_values.is_equal(operand);
         let is_guarded_well = function.insts[inst].guard.is_none_or(|guard| match guard.kind {
             OperandKind::Value(part) => {
-                function.values[part.value].file == RegFile::Predicate && !self.selects_single_thread(function, guard)
+                function.values[part.value].file == RegFile::Predicate && !self.likely_selects_one_thread(function, guard)
             }
             _ => false,
         });
@@ -334,51 +335,57 @@ impl Aggregate {
         let is_plain = atomic.old_value.is_none_or(|part| function.whole(part.value) == part);
         match atomic.kind {
             _ if !is_plain => None,
-            UpdateKind::Add if is_same => Some(Combination::Product),
-            UpdateKind::And | UpdateKind::Or | UpdateKind::Min | UpdateKind::Max if is_same && !is_read => Some(Combination::Once),
-            _ if atomic.is_wide || (is_read && atomic.kind != UpdateKind::Add) => None,
-            UpdateKind::Add if is_read => Some(Combination::Prefix),
-            UpdateKind::Min | UpdateKind::Max if Opcode::CREDUX.exists_on(self.target) => Some(Combination::Reduction(Opcode::CREDUX)),
-            _ if Opcode::REDUX.exists_on(self.target) => Some(Combination::Reduction(Opcode::REDUX)),
-            UpdateKind::Add => Some(Combination::Prefix),
+            AtomicUpdateKind::Add if is_same => Some(OperandCombination::Product),
+            AtomicUpdateKind::And | AtomicUpdateKind::Or | AtomicUpdateKind::Min | AtomicUpdateKind::Max if is_same && !is_read => {
+                Some(OperandCombination::Once)
+            }
+            _ if atomic.is_wide || (is_read && atomic.kind != AtomicUpdateKind::Add) => None,
+            AtomicUpdateKind::Add if is_read => Some(OperandCombination::Prefix),
+            AtomicUpdateKind::Min | AtomicUpdateKind::Max if Opcode::CREDUX.exists_on(self.target) => {
+                Some(OperandCombination::Reduction(Opcode::CREDUX))
+            }
+            _ if Opcode::REDUX.exists_on(self.target) => Some(OperandCombination::Reduction(Opcode::REDUX)),
+            AtomicUpdateKind::Add => Some(OperandCombination::Prefix),
             _ => None,
         }
     }
 
     /// Appends instructions that combine the operands of all participating threads, and makes the leader perform the atomic operation
     /// `inst`. If the old value is read, also appends instructions that compute the old value for each thread.
-    fn combine(
+    fn aggregate_by_leader(
         &mut self,
         function: &mut Function,
         inst: Inst,
         atomic: &CombinableAtomic,
-        combination: Combination,
-        shared: &mut SharedValues,
+        combination: OperandCombination,
+        shared: &mut ValuesSharedInBlock,
         new_insts: &mut Vec<Inst>,
     ) {
         let guard = function.insts[inst].guard;
-        let mut prelude = Prelude::before(function, inst);
+        let mut prelude = InstPrelude::before(function, inst);
         let mut participants = match shared.participants.get(&guard) {
             Some(known) => *known,
             None => self.emit_vote(function, guard, &mut prelude),
         };
         let combined = match combination {
-            Combination::Product => {
-                let count =
-                    *participants.count.get_or_insert_with(|| prelude.define(function, Class::R, Opcode::POPC, &[], &[participants.mask]));
+            OperandCombination::Product => {
+                let count = *participants
+                    .count
+                    .get_or_insert_with(|| prelude.emit_definition(function, Class::R, Opcode::POPC, &[], &[participants.mask]));
                 self.emit_multiply_add(function, &mut prelude, atomic, count, None)
             }
-            Combination::Reduction(opcode) => self.emit_reduction(function, &mut prelude, atomic, guard, opcode),
-            Combination::Once | Combination::Prefix => atomic.value,
+            OperandCombination::Reduction(opcode) => self.emit_reduction(function, &mut prelude, atomic, guard, opcode),
+            OperandCombination::Once | OperandCombination::Prefix => atomic.value,
         };
-        let rank =
-            atomic.old_value.map(|_| *participants.rank.get_or_insert_with(|| self.emit_rank(function, &mut prelude, participants.mask)));
+        let rank = atomic
+            .old_value
+            .map(|_| *participants.rank.get_or_insert_with(|| self.emit_rank_in_mask(function, &mut prelude, participants.mask)));
         shared.participants.insert(guard, participants);
         new_insts.extend(prelude.insts.iter().copied());
-        let old = set_guard_and_operand(function, inst, atomic, participants.is_leader, combined);
+        let old = set_atomic_guard_and_operand(function, inst, atomic, participants.is_leader, combined);
         new_insts.push(inst);
         let (Some(result), Some((old, tied)), Some(rank)) = (atomic.old_value, old, rank) else { return };
-        let mut after = Prelude::before(function, inst);
+        let mut after = InstPrelude::before(function, inst);
         let leader = participants.leader;
         // Threads 1, 4 and 6 add 5 each to 100. Thread 6 leads: it adds 15 and gets the old value 100. The ranks are 0, 1 and 2, so the
         // threads get 100, 105 and 110, as if they had added one after the other.
@@ -386,28 +393,28 @@ impl Aggregate {
             (0..result.count).map(|at| emit_shuffle(&mut after, function, single_register(old, at), leader)).collect();
         let base = after.pack(function, RegFile::General, &words);
         let sum = self.emit_multiply_add(function, &mut after, atomic, rank, Some(base));
-        define_result(function, &mut after, result, sum, guard, tied);
+        define_former_result(function, &mut after, result, sum, guard, tied);
         new_insts.extend(after.insts.iter().copied());
     }
 
     /// Emits the vote, which computes the mask of the participating threads and the leader. Returns operands that hold both, without
     /// `count` and `rank`.
-    fn emit_vote(&mut self, function: &mut Function, guard: Option<Guard>, prelude: &mut Prelude) -> ParticipatingThreads {
+    fn emit_vote(&mut self, function: &mut Function, guard: Option<Guard>, prelude: &mut InstPrelude) -> ParticipatingThreads {
         let lane = self.lane(function);
         let mask = emit_ballot(prelude, function, guard);
-        let leader = prelude.define(function, Class::R, Opcode::FLO, &[Symbol::U32], &[mask]);
-        let is_leader = emit_compare(prelude, function, Symbol::AND, lane, leader, Operand::PT);
+        let leader = prelude.emit_definition(function, Class::R, Opcode::FLO, &[Symbol::U32], &[mask]);
+        let is_leader = emit_equality_test(prelude, function, Symbol::AND, lane, leader, Operand::PT);
         ParticipatingThreads { mask, leader, is_leader, count: None, rank: None }
     }
 
     /// Emits instructions that count the threads in a mask whose lane number is lower than that of this thread. Returns the count.
-    fn emit_rank(&mut self, function: &mut Function, prelude: &mut Prelude, mask: Operand) -> Operand {
-        let lower = *self.lower_lanes_mask.get_or_insert_with(|| new_operand(function, Class::R));
+    fn emit_rank_in_mask(&mut self, function: &mut Function, prelude: &mut InstPrelude, mask: Operand) -> Operand {
+        let lower = *self.lower_lanes_mask.get_or_insert_with(|| new_value_operand(function, Class::R));
         // The truth table of `a & b`.
         let table = Operand::from(AND_TABLE);
         let never = Operand::PT.inverted_predicate();
-        let below = prelude.define(function, Class::R, Opcode::LOP3, &[Symbol::LUT], &[mask, lower, Operand::RZ, table, never]);
-        prelude.define(function, Class::R, Opcode::POPC, &[], &[below])
+        let below = prelude.emit_definition(function, Class::R, Opcode::LOP3, &[Symbol::LUT], &[mask, lower, Operand::RZ, table, never]);
+        prelude.emit_definition(function, Class::R, Opcode::POPC, &[], &[below])
     }
 
     /// Emits `value * count + base`, where `value` is the operand of the atomic operation and a missing `base` counts as 0. Returns the
@@ -415,7 +422,7 @@ impl Aggregate {
     fn emit_multiply_add(
         &self,
         function: &mut Function,
-        prelude: &mut Prelude,
+        prelude: &mut InstPrelude,
         atomic: &CombinableAtomic,
         count: Operand,
         base: Option<Operand>,
@@ -430,14 +437,14 @@ impl Aggregate {
             return match (known(function, atomic.value), base) {
                 (Some(1), None) => count,
                 (Some(1), Some(base)) => emit_sum(prelude, function, [count, base, Operand::RZ]),
-                _ => prelude.define(function, Class::R, Opcode::IMAD, &[], &[atomic.value, count, start]),
+                _ => prelude.emit_definition(function, Class::R, Opcode::IMAD, &[], &[atomic.value, count, start]),
             };
         }
         // The count has 32 bits, so two partial products are enough: low * count in 64 bits, and high * count added to its upper half.
         let [low, high] = [0, 1].map(|at| Operand::from(single_register(part, at)));
-        let wide = prelude.define(function, Class::R2, Opcode::IMAD, &[Symbol::WIDE, Symbol::U32], &[low, count, start]);
+        let wide = prelude.emit_definition(function, Class::R2, Opcode::IMAD, &[Symbol::WIDE, Symbol::U32], &[low, count, start]);
         let Some(wide_part) = wide.part().filter(|_| known(function, high) != Some(0)) else { return wide };
-        let upper = prelude.define(function, Class::R, Opcode::IMAD, &[], &[high, count, single_register(wide_part, 1).into()]);
+        let upper = prelude.emit_definition(function, Class::R, Opcode::IMAD, &[], &[high, count, single_register(wide_part, 1).into()]);
         prelude.pack(function, RegFile::General, &[single_register(wide_part, 0).into(), upper])
     }
 
@@ -445,27 +452,29 @@ impl Aggregate {
     fn emit_reduction(
         &self,
         function: &mut Function,
-        prelude: &mut Prelude,
+        prelude: &mut InstPrelude,
         atomic: &CombinableAtomic,
         guard: Option<Guard>,
         opcode: Opcode,
     ) -> Operand {
         let name = match atomic.kind {
-            UpdateKind::Add => Some(Symbol::SUM),
-            UpdateKind::And => None,
-            UpdateKind::Or => Some(Symbol::OR),
-            UpdateKind::Xor => Some(Symbol::XOR),
-            UpdateKind::Min => Some(Symbol::MIN),
-            UpdateKind::Max => Some(Symbol::MAX),
+            AtomicUpdateKind::Add => Some(Symbol::SUM),
+            AtomicUpdateKind::And => None,
+            AtomicUpdateKind::Or => Some(Symbol::OR),
+            AtomicUpdateKind::Xor => Some(Symbol::XOR),
+            AtomicUpdateKind::Min => Some(Symbol::MIN),
+            AtomicUpdateKind::Max => Some(Symbol::MAX),
         };
         let modifiers: SmallVec<[Symbol; 2]> = name.into_iter().chain(atomic.is_signed.then_some(Symbol::S32)).collect();
         // `REDUX` combines all active threads, also those in which the guard does not hold: they contribute the identity.
         let value = match guard {
-            Some(guard) => emit_select(prelude, function, atomic.value, atomic.identity().into(), guard_predicate(guard)),
+            Some(guard) => {
+                emit_select(prelude, function, atomic.value, atomic.identity_element().into(), guard_as_predicate_operand(guard))
+            }
             None => atomic.value,
         };
-        let uniform = prelude.define(function, Class::UR, opcode, &modifiers, &[value]);
-        prelude.define(function, Class::R, Opcode::MOV, &[], &[uniform])
+        let uniform = prelude.emit_definition(function, Class::UR, opcode, &modifiers, &[value]);
+        prelude.emit_definition(function, Class::R, Opcode::MOV, &[], &[uniform])
     }
 
     /// Rewrites an addition with prefix sums: the last thread performs it for the warp if all 32 threads participate; otherwise each thread
@@ -475,7 +484,7 @@ impl Aggregate {
         function: &mut Function,
         inst: Inst,
         atomic: &CombinableAtomic,
-        shared: &mut SharedValues,
+        shared: &mut ValuesSharedInBlock,
         new_insts: &mut Vec<Inst>,
     ) {
         let guard = function.insts[inst].guard;
@@ -483,52 +492,58 @@ impl Aggregate {
         let prefixes = match shared.prefixes.get(&key) {
             Some(known) => *known,
             None => {
-                let mut prelude = Prelude::before(function, inst);
-                let new = self.emit_prefixes(function, &mut prelude, guard, atomic.value);
+                let mut prelude = InstPrelude::before(function, inst);
+                let new = self.emit_prefix_sums(function, &mut prelude, guard, atomic.value);
                 new_insts.extend(prelude.insts.iter().copied());
                 shared.prefixes.insert(key, new);
                 new
             }
         };
-        let Prefixes { prefix_sum, is_full, performs_atomic, combined_operand: operand } = prefixes;
-        let old = set_guard_and_operand(function, inst, atomic, performs_atomic, operand);
+        let LanePrefixSums { prefix_sum, is_full, performs_atomic, combined_operand: operand } = prefixes;
+        let old = set_atomic_guard_and_operand(function, inst, atomic, performs_atomic, operand);
         new_insts.push(inst);
         let (Some(result), Some((old, tied))) = (atomic.old_value, old) else { return };
-        let mut after = Prelude::before(function, inst);
+        let mut after = InstPrelude::before(function, inst);
         // A thread's old value is that of the last thread plus the operands of the threads with lower lane numbers: its prefix sum minus
         // its own operand. If not all threads participate, each has performed its own operation and has its own old value.
         let last = emit_shuffle(&mut after, function, single_register(old, 0), LAST_LANE.into());
         let before = emit_sum(&mut after, function, [prefix_sum, atomic.value.negated(), last]);
         let chosen = emit_select(&mut after, function, before, old.into(), is_full);
-        define_result(function, &mut after, result, chosen, guard, tied);
+        define_former_result(function, &mut after, result, chosen, guard, tied);
         new_insts.extend(after.insts.iter().copied());
     }
 
     /// Emits the prefix sums of an operand, the predicate that says which threads perform the atomic operation, and the operand of the
     /// atomic operation. Returns operands that hold all of these.
-    fn emit_prefixes(&mut self, function: &mut Function, prelude: &mut Prelude, guard: Option<Guard>, value: Operand) -> Prefixes {
+    fn emit_prefix_sums(
+        &mut self,
+        function: &mut Function,
+        prelude: &mut InstPrelude,
+        guard: Option<Guard>,
+        value: Operand,
+    ) -> LanePrefixSums {
         let lane = self.lane(function);
         let mask = emit_ballot(prelude, function, guard);
-        let is_full = emit_compare(prelude, function, Symbol::AND, mask, i64::from(u32::MAX).into(), Operand::PT);
+        let is_full = emit_equality_test(prelude, function, Symbol::AND, mask, i64::from(u32::MAX).into(), Operand::PT);
         // Operands 3 1 4 1 of four threads become 3 4 5 5 at distance 1, and 3 4 8 9 at distance 2.
         let mut prefix_sum = value;
         for distance in [1_i64, 2, 4, 8, 16] {
             prefix_sum = emit_add_from_lower_lane(prelude, function, prefix_sum, distance);
         }
         let not_full = is_full.inverted_predicate();
-        let mut performs_atomic = emit_compare(prelude, function, Symbol::OR, lane, LAST_LANE.into(), not_full);
+        let mut performs_atomic = emit_equality_test(prelude, function, Symbol::OR, lane, LAST_LANE.into(), not_full);
         if let Some(guard) = guard {
             // The truth table of `a & b & c`.
-            let sources = [performs_atomic, guard_predicate(guard), Operand::PT, 0x80_i64.into(), 0_i64.into()];
-            performs_atomic = emit_predicate(prelude, function, Opcode::PLOP3, &[Symbol::LUT], &sources);
+            let sources = [performs_atomic, guard_as_predicate_operand(guard), Operand::PT, 0x80_i64.into(), 0_i64.into()];
+            performs_atomic = emit_predicate_definition(prelude, function, Opcode::PLOP3, &[Symbol::LUT], &sources);
         }
         let operand = emit_select(prelude, function, prefix_sum, value, is_full);
-        Prefixes { prefix_sum, is_full, performs_atomic, combined_operand: operand }
+        LanePrefixSums { prefix_sum, is_full, performs_atomic, combined_operand: operand }
     }
 
     /// Returns the operand that holds the lane number of the thread. Creates its value at the first call.
     fn lane(&mut self, function: &mut Function) -> Operand {
-        *self.lane.get_or_insert_with(|| new_operand(function, Class::R))
+        *self.lane.get_or_insert_with(|| new_value_operand(function, Class::R))
     }
 
     /// Inserts the reads of the lane number and of the lane mask at the start of the function, where they are executed once.
@@ -547,7 +562,7 @@ impl Aggregate {
 
 /// Replaces the guard and the operand of an atomic operation. Returns the new result, which receives the old value of the memory in the
 /// threads that perform the operation, and the operand that the former result was tied to. `None` if there is no result.
-fn set_guard_and_operand(
+fn set_atomic_guard_and_operand(
     function: &mut Function,
     inst: Inst,
     atomic: &CombinableAtomic,
@@ -574,18 +589,33 @@ fn set_guard_and_operand(
 
 /// Appends the definition of `result`, the former result of an atomic operation: `value`, or the tied operand in threads where the guard
 /// does not hold.
-fn define_result(function: &mut Function, after: &mut Prelude, result: Part, value: Operand, guard: Option<Guard>, tied: Option<Operand>) {
+fn define_former_result(
+    function: &mut Function,
+    after: &mut InstPrelude,
+    result: Part,
+    value: Operand,
+    guard: Option<Guard>,
+    tied: Option<Operand>,
+) {
     let (Some(guard), Some(tied)) = (guard, tied) else {
         after.push(function, Op::Pseudo(Pseudo::Copy), &[], &[result.into(), value], 1);
         return;
     };
     let (Some(new), Some(old)) = (value.part(), tied.part()) else {
         let kept = tied.with_role(Role::Plain);
-        after.push(function, Op::Machine(Opcode::SEL), &[], &[result.into(), value, kept, guard_predicate(guard)], 1);
+        after.push(function, Op::Machine(Opcode::SEL), &[], &[result.into(), value, kept, guard_as_predicate_operand(guard)], 1);
         return;
     };
     let words: SmallVec<[Operand; 2]> = (0..result.count)
-        .map(|at| emit_select(after, function, single_register(new, at).into(), single_register(old, at).into(), guard_predicate(guard)))
+        .map(|at| {
+            emit_select(
+                after,
+                function,
+                single_register(new, at).into(),
+                single_register(old, at).into(),
+                guard_as_predicate_operand(guard),
+            )
+        })
         .collect();
     let chosen = after.pack(function, RegFile::General, &words);
     after.push(function, Op::Pseudo(Pseudo::Copy), &[], &[result.into(), chosen], 1);

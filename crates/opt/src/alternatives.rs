@@ -6,7 +6,7 @@ use oriole_ir::{Function, Inst};
 
 /// A form of an instruction that a pass considered and rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Alternative {
+pub struct RejectedAlternative {
     /// Name of the pass in the pass table.
     pub pass: &'static str,
     /// The instruction whose form was rejected.
@@ -21,7 +21,7 @@ pub struct Alternative {
 #[derive(Clone, Default, Debug)]
 pub struct Alternatives {
     /// The rejected forms in the order of rejection; `None` if they were not requested.
-    list: Option<Vec<Alternative>>,
+    list: Option<Vec<RejectedAlternative>>,
 }
 
 impl Alternatives {
@@ -39,12 +39,12 @@ impl Alternatives {
     pub fn reject(&mut self, pass: &'static str, inst: Inst, describe: impl FnOnce() -> (String, String)) {
         if let Some(list) = &mut self.list {
             let (form, reason) = describe();
-            list.push(Alternative { pass, inst, form, reason });
+            list.push(RejectedAlternative { pass, inst, form, reason });
         }
     }
 
     /// Returns the rejected forms in the order in which they were rejected.
-    pub fn list(&self) -> &[Alternative] {
+    pub fn list(&self) -> &[RejectedAlternative] {
         self.list.as_deref().unwrap_or_default()
     }
 }

@@ -10,7 +10,7 @@
 //! The latency of a moved instruction may grow by a cycle. ptxas does the same. Nothing is moved on GPUs whose integer additions are faster
 //! than their multiplications, because there both units execute integer additions.
 //!
-//! The moves of register allocation are balanced after it ([`run_moves`]): `IMAD.U32` with zero factors, which nvdisasm prints as
+//! The moves of register allocation are balanced after it ([`run_on_register_moves`]): `IMAD.U32` with zero factors, which nvdisasm prints as
 //! `IMAD.MOV.U32`, is a move on the multiply unit.
 //!
 //! Packed FP16 multiply-adds can also execute on two units: `HFMA2` on the multiply unit, `HFMA2.MMA` on the FP64 unit, if the GPU has a
@@ -25,17 +25,17 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::alternatives::{Alternatives, mnemonic};
 use crate::legalize::EncodabilityCache;
-use crate::rewrite::Draft;
+use crate::rewrite::InstDraft;
 
 /// In every block of a function, moves instructions from the integer unit to the multiply unit, and packed FP16 multiply-adds from the
 /// multiply unit to the FP64 unit, so that the units are busy for about the same time. Returns the number of instructions moved.
 pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
-    run_with_alternatives(function, hardware, encodability, &mut Alternatives::default())
+    run_and_record_alternatives(function, hardware, encodability, &mut Alternatives::default())
 }
 
 /// Runs the pass like [`run`], and records for each addition and shift the form that was rejected (on the integer or the multiply unit),
 /// and why.
-pub fn run_with_alternatives(
+pub fn run_and_record_alternatives(
     function: &mut Function,
     hardware: &Hardware<'_>,
     encodability: &mut EncodabilityCache,
@@ -43,10 +43,10 @@ pub fn run_with_alternatives(
 ) -> usize {
     let mut moved = 0;
     if hardware.rates.integer_add <= hardware.rates.integer_multiply {
-        let unit_cycles = UnitCycles::new(hardware);
+        let unit_cycles = UnitBusyCycles::new(hardware);
         for at in 0..function.layout.len() {
             let opcodes = [Opcode::IADD3, Opcode::SHF];
-            moved += balance_block(function, function.layout[at], encodability, &unit_cycles, &opcodes, alternatives);
+            moved += balance_units_of_block(function, function.layout[at], encodability, &unit_cycles, &opcodes, alternatives);
         }
     }
     if has_fast_fp64(hardware) {
@@ -59,14 +59,14 @@ pub fn run_with_alternatives(
 
 /// Replaces some register moves of a function with physical registers by multiply-unit instructions (`IMAD`), so that in each block the
 /// integer and multiply units are busy for about the same time. Returns the number of moves replaced.
-pub fn run_moves(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
+pub fn run_on_register_moves(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
     if hardware.rates.integer_add > hardware.rates.integer_multiply {
         return 0;
     }
-    let unit_cycles = UnitCycles::new(hardware);
+    let unit_cycles = UnitBusyCycles::new(hardware);
     let none = &mut Alternatives::default();
     let layout = function.layout.clone();
-    layout.into_iter().map(|block| balance_block(function, block, encodability, &unit_cycles, &[Opcode::MOV], none)).sum()
+    layout.into_iter().map(|block| balance_units_of_block(function, block, encodability, &unit_cycles, &[Opcode::MOV], none)).sum()
 }
 
 /// Returns whether the FP64 unit has at least half as many lanes as the FP32 unit.
@@ -79,14 +79,14 @@ fn has_fast_fp64(hardware: &Hardware<'_>) -> bool {
 /// number of instructions moved.
 fn balance_packed_fp16(function: &mut Function, block: Block, encodability: &mut EncodabilityCache) -> usize {
     let (mut there, mut here) = (0, 0);
-    let mut movable: Vec<(Inst, Draft)> = Vec::new();
+    let mut movable: Vec<(Inst, InstDraft)> = Vec::new();
     for &inst in &function.blocks[block].insts {
         let data = &function.insts[inst];
         match data.op.machine() {
             Some(Opcode::HFMA2) if data.modifiers.contains(&Symbol::MMA) => there += 1,
             Some(Opcode::HFMA2) => {
                 here += 1;
-                let mut draft = Draft::from_inst(function, inst, Opcode::HFMA2);
+                let mut draft = InstDraft::from_inst(function, inst, Opcode::HFMA2);
                 draft.modifiers.insert(0, Symbol::MMA);
                 if encodability.is_encodable(function, inst, &draft) {
                     movable.push((inst, draft));
@@ -101,7 +101,7 @@ fn balance_packed_fp16(function: &mut Function, block: Block, encodability: &mut
     let count = movable.len();
     for (number, (inst, draft)) in movable.into_iter().enumerate() {
         if is_evenly_chosen(number, wanted, count) {
-            draft.store(function, inst);
+            draft.overwrite_inst(function, inst);
         }
     }
     wanted
@@ -113,14 +113,14 @@ fn is_evenly_chosen(number: usize, wanted: usize, count: usize) -> bool {
 }
 
 /// Number of cycles for which one instruction keeps the integer unit and the multiply unit busy, by latency class.
-struct UnitCycles {
+struct UnitBusyCycles {
     /// For each latency class, the number of cycles for which one instruction keeps the integer unit busy, and that for the multiply unit.
     by_class: Vec<(i64, i64)>,
 }
 
-impl UnitCycles {
+impl UnitBusyCycles {
     /// Computes the cycles of all latency classes from the rates in the hardware description.
-    fn new(hardware: &Hardware<'_>) -> UnitCycles {
+    fn new(hardware: &Hardware<'_>) -> UnitBusyCycles {
         let cycles_of_class = |class: SchedClass| {
             let cycles = i64::from(ThroughputClass::of(class).cycles(hardware.rates, hardware.machine).unwrap_or(1));
             match class.unit() {
@@ -129,22 +129,22 @@ impl UnitCycles {
                 _ => (0, 0),
             }
         };
-        UnitCycles { by_class: Classes::get().all().map(cycles_of_class).collect() }
+        UnitBusyCycles { by_class: Classes::get().all().map(cycles_of_class).collect() }
     }
 
     /// Returns for how many cycles an instruction keeps the integer unit busy, and for how many the multiply unit.
-    fn get(&self, opcode: Opcode, modifiers: &[Symbol]) -> (i64, i64) {
+    fn integer_and_multiply_cycles(&self, opcode: Opcode, modifiers: &[Symbol]) -> (i64, i64) {
         self.by_class[Classes::get().of(opcode, modifiers).index()]
     }
 }
 
 /// Moves some instructions with one of `opcodes` from the integer unit to the multiply unit, until both are busy equally long in this
 /// block. Returns the number of instructions moved.
-fn balance_block(
+fn balance_units_of_block(
     function: &mut Function,
     block: Block,
     encodability: &mut EncodabilityCache,
-    unit_cycles: &UnitCycles,
+    unit_cycles: &UnitBusyCycles,
     opcodes: &[Opcode],
     alternatives: &mut Alternatives,
 ) -> usize {
@@ -152,23 +152,23 @@ fn balance_block(
     for &inst in &function.blocks[block].insts {
         let data = &function.insts[inst];
         let Some(opcode) = data.op.machine() else { continue };
-        let cycles = unit_cycles.get(opcode, &data.modifiers);
+        let cycles = unit_cycles.integer_and_multiply_cycles(opcode, &data.modifiers);
         integer += cycles.0;
         product += cycles.1;
     }
     if integer <= product && !alternatives.is_recording() {
         return 0;
     }
-    let mut movable: Vec<(Inst, Draft)> = Vec::new();
+    let mut movable: Vec<(Inst, InstDraft)> = Vec::new();
     for &inst in &function.blocks[block].insts {
         if let Some(opcode) = function.insts[inst].op.machine().filter(|opcode| opcodes.contains(opcode)) {
-            movable.extend(multiply_form(function, inst, opcode, encodability).map(|draft| (inst, draft)));
+            movable.extend(multiply_unit_form(function, inst, opcode, encodability).map(|draft| (inst, draft)));
         }
     }
     let Some((_, example)) = movable.first() else { return 0 };
     // Moving one instruction reduces the difference between the busy times by its cycles on the old unit plus its cycles on the new unit.
-    let gain = unit_cycles.get(Opcode::IADD3, &[]).0;
-    let loss = unit_cycles.get(example.opcode, &example.modifiers).1;
+    let gain = unit_cycles.integer_and_multiply_cycles(Opcode::IADD3, &[]).0;
+    let loss = unit_cycles.integer_and_multiply_cycles(example.opcode, &example.modifiers).1;
     let wanted = (integer - product) / (gain + loss).max(1);
     let wanted = usize::try_from(wanted).unwrap_or(0).min(movable.len());
     let count = movable.len();
@@ -179,7 +179,7 @@ fn balance_block(
                 let reason = format!("the integer unit was busy for {integer} cycles of the block, the multiply unit for {product}");
                 (mnemonic(function, inst), reason)
             });
-            draft.store(function, inst);
+            draft.overwrite_inst(function, inst);
         } else {
             alternatives.reject("balance", inst, || {
                 let (integer, product) = (integer - moved * gain, product + moved * loss);
@@ -195,14 +195,15 @@ fn balance_block(
 type OtherUnitForm = (Opcode, &'static [Symbol], SmallVec<[Operand; 4]>);
 
 /// Returns the multiply-unit form of an addition, shift or move, or `None` if there is no such form on the target or a carry is written.
-fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: &mut EncodabilityCache) -> Option<Draft> {
+fn multiply_unit_form(function: &Function, inst: Inst, opcode: Opcode, encodability: &mut EncodabilityCache) -> Option<InstDraft> {
     if function.results(inst).iter().skip(1).any(|result| result.value().is_some()) {
         return None;
     }
     let sources: SmallVec<[Operand; 6]> = function.sources(inst).iter().copied().filter(|source| source.role == Role::Plain).collect();
     let alternatives: SmallVec<[OtherUnitForm; 4]> = match (opcode, function.insts[inst].modifiers.as_slice()) {
         (Opcode::IADD3, []) => {
-            let summands: SmallVec<[Operand; 3]> = sources.into_iter().filter(|source| !is_zero(source) && !is_true(source)).collect();
+            let summands: SmallVec<[Operand; 3]> =
+                sources.into_iter().filter(|source| !is_zero_register_operand(source) && !is_true_predicate(source)).collect();
             let [a, b] = *summands.as_slice() else { return None };
             let one = Operand::from(1);
             smallvec![
@@ -218,7 +219,7 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
                 return None;
             }
             // A zero counts as an absent summand only without an operand modifier: the inverted zero register is all ones.
-            let is_absent = |source: &Operand| is_zero(source) && source.signs.is_empty();
+            let is_absent = |source: &Operand| is_zero_register_operand(source) && source.signs.is_empty();
             let summands: SmallVec<[Operand; 3]> = summands.iter().copied().filter(|source| !is_absent(source)).collect();
             let (zero, one) = (Operand::RZ, Operand::from(1));
             let orders: SmallVec<[[Operand; 3]; 2]> = match *summands.as_slice() {
@@ -239,7 +240,7 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
         (Opcode::SHF, [Symbol::L, Symbol::U32]) => {
             let [a, distance, zero] = *sources.as_slice() else { return None };
             let OperandKind::Integer(distance @ 0..=30) = distance.kind else { return None };
-            if !is_zero(&zero) || is_zero(&a) {
+            if !is_zero_register_operand(&zero) || is_zero_register_operand(&a) {
                 return None;
             }
             smallvec![(Opcode::IMAD, &[Symbol::U32][..], smallvec![a, Operand::from(1_u32 << distance), zero])]
@@ -250,17 +251,17 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
         let mut operands: SmallVec<[Operand; 8]> = smallvec![function.operands(inst)[0]];
         operands.extend(sources);
         operands.extend(function.sources(inst).iter().copied().filter(|operand| operand.role != Role::Plain));
-        let draft = Draft { opcode, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 };
+        let draft = InstDraft { opcode, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 };
         encodability.is_encodable(function, inst, &draft).then_some(draft)
     })
 }
 
 /// Returns whether an operand is the zero register, possibly with an operand modifier.
-fn is_zero(operand: &Operand) -> bool {
+fn is_zero_register_operand(operand: &Operand) -> bool {
     operand.kind == Operand::RZ.kind
 }
 
 /// Returns whether an operand is the predicate that is always true.
-fn is_true(operand: &Operand) -> bool {
+fn is_true_predicate(operand: &Operand) -> bool {
     operand.kind == Operand::PT.kind
 }

@@ -60,7 +60,7 @@ use crate::alternatives::{Alternatives, mnemonic};
 use crate::dead::LivenessMarks;
 use crate::definitions::Definitions;
 use crate::legalize::EncodabilityCache;
-use crate::rewrite::Draft;
+use crate::rewrite::InstDraft;
 
 /// The rewrites that this pass can make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,12 +121,16 @@ pub struct Stats {
 
 /// Combines dependent instructions in a whole function. Returns how often each rule was applied.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
-    run_with_alternatives(function, encodability, &mut Alternatives::default())
+    run_and_record_alternatives(function, encodability, &mut Alternatives::default())
 }
 
 /// Runs the pass like [`run`], and records why instructions were not combined.
-pub fn run_with_alternatives(function: &mut Function, encodability: &mut EncodabilityCache, alternatives: &mut Alternatives) -> Stats {
-    let mut combiner = Combiner::new(function, encodability.take());
+pub fn run_and_record_alternatives(
+    function: &mut Function,
+    encodability: &mut EncodabilityCache,
+    alternatives: &mut Alternatives,
+) -> Stats {
+    let mut combiner = Combiner::new(function, encodability.take_cache());
     combiner.alternatives = RefCell::new(std::mem::take(alternatives));
     for at in 0..function.layout.len() {
         let block = function.layout[at];
@@ -140,10 +144,12 @@ pub fn run_with_alternatives(function: &mut Function, encodability: &mut Encodab
                 Opcode::LOP3 => combiner.combine_logic(function, inst),
                 Opcode::IADD3 => combiner.combine_sum(function, inst),
                 Opcode::ISETP => combiner.combine_test_of_logic(function, inst),
-                Opcode::PLOP3 => combiner.combine_condition(function, inst),
+                Opcode::PLOP3 => combiner.combine_comparison_with_logic(function, inst),
                 Opcode::VIMNMX => combiner.combine_min_max(function, inst),
-                Opcode::FADD | Opcode::FMUL | Opcode::FFMA | Opcode::FSETP | Opcode::FMNMX => combiner.absorb_signs(function, inst, opcode),
-                Opcode::DADD | Opcode::DMUL | Opcode::DFMA | Opcode::DSETP => combiner.absorb_wide_signs(function, inst, opcode),
+                Opcode::FADD | Opcode::FMUL | Opcode::FFMA | Opcode::FSETP | Opcode::FMNMX => {
+                    combiner.absorb_sign_changes(function, inst, opcode)
+                }
+                Opcode::DADD | Opcode::DMUL | Opcode::DFMA | Opcode::DSETP => combiner.absorb_double_sign_changes(function, inst, opcode),
                 _ => None,
             };
             if let Some(rule) = rule {
@@ -152,7 +158,7 @@ pub fn run_with_alternatives(function: &mut Function, encodability: &mut Encodab
         }
     }
     *alternatives = combiner.alternatives.take();
-    combiner.encodability.put_back(encodability);
+    combiner.encodability.put_back_cache(encodability);
     combiner.stats
 }
 
@@ -187,8 +193,8 @@ impl Combiner {
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
                 combiner.inst_blocks[inst.position()] = Some(block);
-                if live.contains(inst) {
-                    combiner.count_reads(function, inst, 1);
+                if live.is_live_inst(inst) {
+                    combiner.adjust_read_counts(function, inst, 1);
                 }
             }
         }
@@ -196,7 +202,7 @@ impl Combiner {
     }
 
     /// Adds `change` to the number of reads of each value that an instruction reads.
-    fn count_reads(&mut self, function: &Function, inst: Inst, change: i32) {
+    fn adjust_read_counts(&mut self, function: &Function, inst: Inst, change: i32) {
         if matches!(function.insts[inst].op, Op::Pseudo(oriole_ir::Pseudo::Copy)) && function.insts[inst].guard.is_none() {
             return;
         }
@@ -220,7 +226,7 @@ impl Combiner {
     /// result.
     fn defining_inst(&self, function: &Function, source: &Operand, opcode: Opcode, modifiers: &[Symbol]) -> Option<Inst> {
         let register = self.register(function, source)?;
-        let inst = self.definitions.unguarded(function, register.value)?;
+        let inst = self.definitions.unguarded_definition_of(function, register.value)?;
         let data = &function.insts[inst];
         let is_first = function.results(inst).first().and_then(Operand::value) == Some(register.value);
         let is_only = function.results(inst).iter().skip(1).all(|result| result.value().is_none());
@@ -248,32 +254,32 @@ impl Combiner {
     }
 
     /// Returns an operand that reads the original register instead of a copy of it; other operands are returned unchanged.
-    fn without_copies(&self, function: &Function, source: &Operand) -> Operand {
+    fn resolve_copies(&self, function: &Function, source: &Operand) -> Operand {
         self.register(function, source).map_or(*source, |part| Operand { kind: OperandKind::Value(part), ..*source })
     }
 
     /// Overwrites an instruction with a draft, and updates the read counts. If nothing reads the result of an `absorbed` instruction any
     /// more, the reads by that instruction are no longer counted.
-    fn replace(&mut self, function: &mut Function, inst: Inst, draft: Draft, absorbed: &[Inst]) {
-        self.count_reads(function, inst, -1);
-        draft.store(function, inst);
-        self.count_reads(function, inst, 1);
+    fn replace_inst(&mut self, function: &mut Function, inst: Inst, draft: InstDraft, absorbed: &[Inst]) {
+        self.adjust_read_counts(function, inst, -1);
+        draft.overwrite_inst(function, inst);
+        self.adjust_read_counts(function, inst, 1);
         for &dead in absorbed {
             let is_read = function.defined(dead).any(|value| self.reads[value.position()] > 0);
             if !is_read {
-                self.count_reads(function, dead, -1);
+                self.adjust_read_counts(function, dead, -1);
             }
         }
     }
 
     /// Returns the first of several drafts that the target can encode; `None` if it can encode none.
-    fn first_encodable(&mut self, function: &Function, inst: Inst, drafts: impl IntoIterator<Item = Draft>) -> Option<Draft> {
+    fn first_encodable_draft(&mut self, function: &Function, inst: Inst, drafts: impl IntoIterator<Item = InstDraft>) -> Option<InstDraft> {
         drafts.into_iter().find(|draft| self.encodability.is_encodable(function, inst, draft))
     }
 }
 
 /// Returns the draft of an instruction with one result.
-fn draft(opcode: Opcode, modifiers: &[Symbol], result: Operand, sources: &[Operand]) -> Draft {
+fn new_draft(opcode: Opcode, modifiers: &[Symbol], result: Operand, sources: &[Operand]) -> InstDraft {
     let operands: SmallVec<[Operand; 8]> = std::iter::once(result).chain(sources.iter().copied()).collect();
-    Draft { opcode, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 }
+    InstDraft { opcode, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 }
 }

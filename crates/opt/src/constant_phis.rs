@@ -62,28 +62,28 @@ pub struct Stats {
 /// instructions are tied to.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let definitions = Definitions::compute(function);
-    let mut stats = Stats { sources: replace_pack_sources(function, &definitions), removed: 0 };
+    let mut stats = Stats { sources: replace_constant_pack_sources(function, &definitions), removed: 0 };
     let flow = ControlFlow::compute(function);
     for block in function.layout.clone() {
         let phis = function.phis(block).to_vec();
-        let readers = readers_by_source(function, &phis);
+        let readers = count_phis_by_source(function, &phis);
         for phi in phis {
             let is_wide = function.operands(phi)[0].part().is_some_and(|part| part.count >= MIN_WIDE_PHI_REGISTERS);
-            stats.sources += replace_sources(function, &definitions, phi, |value, from| {
+            stats.sources += replace_constant_phi_sources(function, &definitions, phi, |value, from| {
                 is_wide || flow.successors(from).len() == 1 || readers.get(&(value, from)).is_some_and(|&count| count > 1)
             });
         }
     }
     stats.sources += reload_tied_constants(function, &definitions);
     if stats.sources > 0 {
-        stats.removed = remove_unread_constants(function);
+        stats.removed = remove_unread_moves_and_packs(function);
     }
     stats
 }
 
 /// In packs for texture and surface instructions, replaces the register of a constant by the constant, if at least two sources of such
 /// packs, and no other instructions, read that register. Returns the number of replaced sources.
-fn replace_pack_sources(function: &mut Function, definitions: &Definitions) -> usize {
+fn replace_constant_pack_sources(function: &mut Function, definitions: &Definitions) -> usize {
     let insts = || function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied());
     let is_fetch = |inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().pipe == Pipe::Tex);
     if !insts().any(is_fetch) {
@@ -91,16 +91,16 @@ fn replace_pack_sources(function: &mut Function, definitions: &Definitions) -> u
     }
     let [mut reads, mut fetch_reads, mut pack_reads] = [(); 3].map(|()| vec![0_u32; function.values.len()]);
     for inst in insts() {
-        for_each_read(function, inst, |value| reads[value.position()] += 1);
+        for_each_read_value(function, inst, |value| reads[value.position()] += 1);
         if is_fetch(inst) {
-            for_each_read(function, inst, |value| fetch_reads[value.position()] += 1);
+            for_each_read_value(function, inst, |value| fetch_reads[value.position()] += 1);
         }
     }
     let only_fetches_read = |value: Value| fetch_reads[value.position()] == reads[value.position()];
     let is_candidate = |&inst: &Inst| function.insts[inst].is(Pseudo::Pack) && function.defined(inst).all(only_fetches_read);
     let packs: Vec<Inst> = insts().filter(is_candidate).collect();
     for &pack in &packs {
-        for_each_read(function, pack, |value| pack_reads[value.position()] += 1);
+        for_each_read_value(function, pack, |value| pack_reads[value.position()] += 1);
     }
     let mut replaced = 0;
     for pack in packs {
@@ -135,7 +135,7 @@ fn reload_tied_constants(function: &mut Function, definitions: &Definitions) -> 
     let mut tied: Vec<(Block, Inst)> = Vec::new();
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
-            for_each_read(function, inst, |value| reads[value.position()] += 1);
+            for_each_read_value(function, inst, |value| reads[value.position()] += 1);
             function.defined(inst).for_each(|value| homes[value.position()] = Some(block));
         }
         tied.extend(function.blocks[block].insts.iter().copied().filter(has_ties).map(|inst| (block, inst)));
@@ -175,7 +175,7 @@ fn reload_tied_constants(function: &mut Function, definitions: &Definitions) -> 
 }
 
 /// Returns, for each value and predecessor block, how many of `phis` have the value as their source for this predecessor.
-fn readers_by_source(function: &Function, phis: &[Inst]) -> FxHashMap<(Value, Block), u32> {
+fn count_phis_by_source(function: &Function, phis: &[Inst]) -> FxHashMap<(Value, Block), u32> {
     let mut readers = FxHashMap::default();
     for &phi in phis {
         for pair in function.sources(phi).chunks_exact(2) {
@@ -189,7 +189,12 @@ fn readers_by_source(function: &Function, phis: &[Inst]) -> FxHashMap<(Value, Bl
 
 /// Replaces each source of a phi that is the register of a constant by the constant, if `may_replace` returns true for the source and its
 /// predecessor block. Returns the number of replaced sources.
-fn replace_sources(function: &mut Function, definitions: &Definitions, phi: Inst, may_replace: impl Fn(Value, Block) -> bool) -> usize {
+fn replace_constant_phi_sources(
+    function: &mut Function,
+    definitions: &Definitions,
+    phi: Inst,
+    may_replace: impl Fn(Value, Block) -> bool,
+) -> usize {
     let mut replaced = 0;
     for number in 0..function.sources(phi).len() / 2 {
         let [source, from] = [function.sources(phi)[2 * number], function.sources(phi)[2 * number + 1]];
@@ -197,7 +202,7 @@ fn replace_sources(function: &mut Function, definitions: &Definitions, phi: Inst
         if function.values[part.value].file != RegFile::General || !source.signs.is_empty() || !may_replace(part.value, from) {
             continue;
         }
-        if let Some(bits) = constant_bits(function, definitions, part) {
+        if let Some(bits) = known_bits_of_registers(function, definitions, part) {
             function.sources_mut(phi)[2 * number] = Operand { kind: OperandKind::Integer(bits), ..source };
             replaced += 1;
         }
@@ -207,7 +212,7 @@ fn replace_sources(function: &mut Function, definitions: &Definitions, phi: Inst
 
 /// Returns the known content of consecutive registers as a 64-bit integer, the first register in the lower half. `None` if the content is
 /// not known, or if a register after the first two is not zero.
-fn constant_bits(function: &Function, definitions: &Definitions, part: Part) -> Option<i64> {
+fn known_bits_of_registers(function: &Function, definitions: &Definitions, part: Part) -> Option<i64> {
     let mut bits = 0;
     for number in 0..part.count {
         let register = Part { value: part.value, first: part.first + number, count: 1 };
@@ -223,11 +228,11 @@ fn constant_bits(function: &Function, definitions: &Definitions, part: Part) -> 
 
 /// Deletes moves, copies and packs of general registers that no instruction reads, and then those that only deleted ones read. Returns the
 /// number of deleted instructions.
-fn remove_unread_constants(function: &mut Function) -> usize {
+fn remove_unread_moves_and_packs(function: &mut Function) -> usize {
     let mut reads = vec![0_u32; function.values.len()];
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
-            for_each_read(function, inst, |value| reads[value.position()] += 1);
+            for_each_read_value(function, inst, |value| reads[value.position()] += 1);
         }
     }
     let mut removed = 0;
@@ -236,7 +241,7 @@ fn remove_unread_constants(function: &mut Function) -> usize {
         let mut kept = Vec::with_capacity(function.blocks[block].insts.len());
         for inst in std::mem::take(&mut function.blocks[block].insts).into_iter().rev() {
             if is_unread_copy(function, inst, &reads) {
-                for_each_read(function, inst, |value| reads[value.position()] -= 1);
+                for_each_read_value(function, inst, |value| reads[value.position()] -= 1);
                 removed += 1;
             } else {
                 kept.push(inst);
@@ -249,7 +254,7 @@ fn remove_unread_constants(function: &mut Function) -> usize {
 }
 
 /// Calls `visit` with each value that an instruction reads, its guard included, once for each operand.
-fn for_each_read(function: &Function, inst: Inst, mut visit: impl FnMut(Value)) {
+fn for_each_read_value(function: &Function, inst: Inst, mut visit: impl FnMut(Value)) {
     function.sources(inst).iter().filter_map(Operand::value).for_each(&mut visit);
     if let Some(guard) = &function.insts[inst].guard
         && let OperandKind::Value(part) = guard.kind

@@ -27,11 +27,11 @@ use crate::alternatives::Alternatives;
 use crate::dead::LivenessMarks;
 use crate::definitions::{Definitions, KnownWord};
 use crate::legalize::EncodabilityCache;
-use crate::rewrite::{Draft, single_register};
+use crate::rewrite::{InstDraft, single_register};
 
 /// Whether the pass may create instructions that the target cannot encode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Legality {
+pub enum RequiredLegality {
     /// The pass may create instructions that the target cannot encode; legalization follows.
     Any,
     /// The pass creates only instructions that the target can encode.
@@ -39,26 +39,26 @@ pub enum Legality {
 }
 
 /// Maximum number of negations between a product and the sum that reads it.
-const MAX_NEGATIONS: usize = 4;
+const MAX_NEGATION_CHAIN: usize = 4;
 
 /// Replaces floating-point sums of products by multiply-adds, where PTX allows it. Returns the number of sums that became multiply-adds.
-pub fn run(function: &mut Function, encodability: &mut EncodabilityCache, legality: Legality) -> usize {
-    run_with_alternatives(function, encodability, legality, &mut Alternatives::default())
+pub fn run(function: &mut Function, encodability: &mut EncodabilityCache, legality: RequiredLegality) -> usize {
+    run_and_record_alternatives(function, encodability, legality, &mut Alternatives::default())
 }
 
 /// Runs the pass like [`run`], and records why sums did not become multiply-adds.
-pub fn run_with_alternatives(
+pub fn run_and_record_alternatives(
     function: &mut Function,
     encodability: &mut EncodabilityCache,
-    legality: Legality,
+    legality: RequiredLegality,
     alternatives: &mut Alternatives,
 ) -> usize {
-    let pass = if legality == Legality::Any { "contract" } else { "contract-again" };
+    let pass = if legality == RequiredLegality::Any { "contract" } else { "contract-again" };
     let has_marks = |&inst: &Inst| function.insts[inst].may_contract;
     if !function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(has_marks)) {
         return 0;
     }
-    let contractor = Contractor::new(function);
+    let contractor = ContractionPlanner::new(function);
     let decisions = contractor.choose_contractions();
     if alternatives.is_recording() {
         contractor.record_rejections(function, &decisions, pass, alternatives);
@@ -66,8 +66,8 @@ pub fn run_with_alternatives(
     let mut contracted = 0;
     for (sum, read) in decisions {
         let Some(draft) = make_multiply_add(function, sum, read) else { continue };
-        if legality == Legality::Any || encodability.is_encodable(function, sum, &draft) {
-            draft.store(function, sum);
+        if legality == RequiredLegality::Any || encodability.is_encodable(function, sum, &draft) {
+            draft.overwrite_inst(function, sum);
             function.insts[sum].may_contract = false;
             contracted += 1;
         } else {
@@ -79,7 +79,7 @@ pub fn run_with_alternatives(
 }
 
 /// Clears the contraction marks of all products and sums. The marks have no meaning after the last contraction.
-pub fn clear_marks(function: &mut Function) {
+pub fn clear_contraction_marks(function: &mut Function) {
     function.insts.iter_mut().for_each(|inst| inst.may_contract = false);
 }
 
@@ -115,23 +115,23 @@ struct ProductReaders {
 }
 
 /// The products of a function with their readers, and its sums, collected before any change.
-struct Contractor {
+struct ContractionPlanner {
     /// For each multiplication, the instructions that read its result.
     readers: FxHashMap<Inst, ProductReaders>,
     /// The sums in program order, each with the products that it may absorb.
     sums: Vec<(Inst, SmallVec<[ProductRead; 2]>)>,
 }
 
-impl Contractor {
+impl ContractionPlanner {
     /// Collects the products and sums of the live instructions of a function.
-    fn new(function: &Function) -> Contractor {
+    fn new(function: &Function) -> ContractionPlanner {
         let finder = ProductFinder::new(function);
-        let mut contractor = Contractor { readers: FxHashMap::default(), sums: Vec::new() };
+        let mut contractor = ContractionPlanner { readers: FxHashMap::default(), sums: Vec::new() };
         let live = LivenessMarks::find(function);
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
-                if live.contains(inst) && !finder.is_transparent(function, inst) {
-                    contractor.record_reads(function, &finder, inst);
+                if live.is_live_inst(inst) && !finder.is_copy_or_negation(function, inst) {
+                    contractor.record_product_reads(function, &finder, inst);
                 }
             }
         }
@@ -140,8 +140,8 @@ impl Contractor {
 
     /// Records for each product that an instruction reads that it is read, and whether the instruction is a sum that may absorb the
     /// product.
-    fn record_reads(&mut self, function: &Function, finder: &ProductFinder, inst: Inst) {
-        let reads = finder.contractible_reads(function, inst);
+    fn record_product_reads(&mut self, function: &Function, finder: &ProductFinder, inst: Inst) {
+        let reads = finder.contractible_product_reads(function, inst);
         for read in &reads {
             self.readers.entry(read.product).or_default().sums.push((inst, *read));
         }
@@ -150,7 +150,7 @@ impl Contractor {
             if reads.iter().any(|read| read.source_index + first == at) {
                 continue;
             }
-            for product in operand.part().into_iter().flat_map(|part| finder.products_in(function, part)) {
+            for product in operand.part().into_iter().flat_map(|part| finder.products_defining(function, part)) {
                 self.readers.entry(product).or_default().has_other_readers = true;
             }
         }
@@ -228,15 +228,15 @@ impl ProductFinder {
 
     /// Returns whether an instruction only copies, packs or negates a value. The instructions that read its result then count as readers of
     /// the value.
-    fn is_transparent(&self, function: &Function, inst: Inst) -> bool {
+    fn is_copy_or_negation(&self, function: &Function, inst: Inst) -> bool {
         let data = &function.insts[inst];
         let is_copy = matches!(data.op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack) | Op::Machine(Opcode::MOV));
-        data.guard.is_none() && is_copy || negated_single(function, inst).is_some() || self.sign_flip_source(function, inst).is_some()
+        data.guard.is_none() && is_copy || negated_fp32_value(function, inst).is_some() || self.sign_flip_source(function, inst).is_some()
     }
 
     /// Returns the reads of products that a sum may absorb; empty if the instruction is not a sum that may be contracted, or if both
     /// summands are the same product.
-    fn contractible_reads(&self, function: &Function, sum: Inst) -> SmallVec<[ProductRead; 2]> {
+    fn contractible_product_reads(&self, function: &Function, sum: Inst) -> SmallVec<[ProductRead; 2]> {
         let mut reads: SmallVec<[ProductRead; 2]> = SmallVec::new();
         if !function.insts[sum].may_contract {
             return reads;
@@ -261,9 +261,10 @@ impl ProductFinder {
         let flushes = function.insts[sum].modifiers.contains(&Symbol::FTZ);
         let mut is_negative = operand.signs.has(Signs::NEGATE);
         let mut part = operand.part()?;
-        for _ in 0..=MAX_NEGATIONS {
+        for _ in 0..=MAX_NEGATION_CHAIN {
             part = self.definitions.origin_of_group(function, part);
-            if let Some(product) = self.definitions.definition_of(part.value).filter(|&inst| self.can_absorb(function, sum, operand, inst))
+            if let Some(product) =
+                self.definitions.definition_of(part.value).filter(|&inst| self.can_absorb_product(function, sum, operand, inst))
             {
                 let is_whole = part == function.whole(part.value);
                 return is_whole.then_some((product, is_negative));
@@ -275,7 +276,7 @@ impl ProductFinder {
     }
 
     /// Returns whether `product` is a multiplication that `sum` may absorb in place of its source `operand`.
-    fn can_absorb(&self, function: &Function, sum: Inst, operand: &Operand, product: Inst) -> bool {
+    fn can_absorb_product(&self, function: &Function, sum: Inst, operand: &Operand, product: Inst) -> bool {
         let (data, sum_data) = (&function.insts[product], &function.insts[sum]);
         let Some((addition, _)) = data.op.machine().and_then(sum_and_fma_opcodes) else { return false };
         let is_same_format = sum_data.modifiers.iter().filter(|&&modifier| modifier != Symbol::SAT).eq(data.modifiers.iter());
@@ -292,10 +293,12 @@ impl ProductFinder {
     /// Returns the value of which `part` is the negation; `None` if it is not a negation. `flushes` says whether the instruction that reads
     /// `part` flushes subnormal numbers; if it does not, a negation that flushes them does not count.
     fn negated_value(&self, function: &Function, part: Part, flushes: bool) -> Option<Part> {
-        let inst = self.definitions.unguarded(function, part.value)?;
+        let inst = self.definitions.unguarded_definition_of(function, part.value)?;
         if part.count == 1 {
             let is_flushing = function.insts[inst].modifiers.contains(&Symbol::FTZ);
-            return negated_single(function, inst).filter(|_| flushes || !is_flushing).or_else(|| self.sign_flip_source(function, inst));
+            return negated_fp32_value(function, inst)
+                .filter(|_| flushes || !is_flushing)
+                .or_else(|| self.sign_flip_source(function, inst));
         }
         // The sign bit of an FP64 value is the top bit of its upper half.
         let [low, high] = *function.sources(inst) else { return None };
@@ -304,7 +307,7 @@ impl ProductFinder {
         }
         let low = self.definitions.origin(function, low.part()?);
         let high = self.definitions.origin(function, high.part()?);
-        let flipped = self.sign_flip_source(function, self.definitions.unguarded(function, high.value)?)?;
+        let flipped = self.sign_flip_source(function, self.definitions.unguarded_definition_of(function, high.value)?)?;
         let upper = self.definitions.origin(function, flipped);
         (low.value == upper.value && low.first == 0 && upper.first == 1).then_some(Part { count: 2, ..low })
     }
@@ -313,7 +316,7 @@ impl ProductFinder {
     /// 0x80008000; `None` for other instructions.
     fn sign_flip_source(&self, function: &Function, inst: Inst) -> Option<Part> {
         /// The truth table of `a ^ b`, where the third input is ignored.
-        const EXCLUSIVE_OR: i64 = 0x3c;
+        const LUT_XOR: i64 = 0x3c;
         let data = &function.insts[inst];
         if !data.is_machine(Opcode::LOP3) || data.guard.is_some() {
             return None;
@@ -327,22 +330,22 @@ impl ProductFinder {
             },
             _ => return None,
         };
-        let is_flip = matches!(mask, 0x8000_0000 | 0x8000_8000) && third.kind == Operand::RZ.kind && table.integer() == Some(EXCLUSIVE_OR);
+        let is_flip = matches!(mask, 0x8000_0000 | 0x8000_8000) && third.kind == Operand::RZ.kind && table.integer() == Some(LUT_XOR);
         value.part().filter(|_| is_flip && value.signs.is_empty())
     }
 
     /// Returns the multiplications that compute the registers of a part, directly or through copies and negations.
-    fn products_in(&self, function: &Function, part: Part) -> SmallVec<[Inst; 2]> {
+    fn products_defining(&self, function: &Function, part: Part) -> SmallVec<[Inst; 2]> {
         let mut found: SmallVec<[Inst; 2]> = SmallVec::new();
         for number in 0..part.count {
             let mut register = single_register(part, number);
-            for _ in 0..=MAX_NEGATIONS {
+            for _ in 0..=MAX_NEGATION_CHAIN {
                 register = self.definitions.origin(function, register);
                 let Some(inst) = self.definitions.definition_of(register.value) else { break };
                 if function.insts[inst].op.machine().and_then(sum_and_fma_opcodes).is_some() && !found.contains(&inst) {
                     found.push(inst);
                 }
-                let Some(inner) = negated_single(function, inst).or_else(|| self.sign_flip_source(function, inst)) else { break };
+                let Some(inner) = negated_fp32_value(function, inst).or_else(|| self.sign_flip_source(function, inst)) else { break };
                 register = inner;
             }
         }
@@ -351,7 +354,7 @@ impl ProductFinder {
 }
 
 /// Returns the value that an FP32 addition negates, by computing `-value + -0`; `None` for other instructions.
-fn negated_single(function: &Function, inst: Inst) -> Option<Part> {
+fn negated_fp32_value(function: &Function, inst: Inst) -> Option<Part> {
     let data = &function.insts[inst];
     let is_sum = data.is_machine(Opcode::FADD) && matches!(data.modifiers.as_slice(), [] | [Symbol::FTZ]) && data.guard.is_none();
     let [value, zero] = function.sources(inst) else { return None };
@@ -362,7 +365,7 @@ fn negated_single(function: &Function, inst: Inst) -> Option<Part> {
 
 /// Returns the multiply-add that replaces a sum and the product that it absorbs; `None` if the product is subtracted and neither factor is
 /// a register that can be negated.
-fn make_multiply_add(function: &Function, sum: Inst, read: ProductRead) -> Option<Draft> {
+fn make_multiply_add(function: &Function, sum: Inst, read: ProductRead) -> Option<InstDraft> {
     let (_, opcode) = function.insts[read.product].op.machine().and_then(sum_and_fma_opcodes)?;
     let [mut first, mut second] = *function.sources(read.product) else { return None };
     if read.is_negative {
@@ -370,7 +373,7 @@ fn make_multiply_add(function: &Function, sum: Inst, read: ProductRead) -> Optio
         factor.value()?;
         factor.signs = factor.signs.toggled(Signs::NEGATE);
     }
-    let mut draft = Draft::from_inst(function, sum, opcode);
+    let mut draft = InstDraft::from_inst(function, sum, opcode);
     let start = function.insts[sum].result_count();
     let addend = draft.operands[start + 1 - read.source_index];
     // Operands after the two summands, such as the tied old value of a guarded sum, stay where they are.

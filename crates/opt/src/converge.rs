@@ -26,7 +26,7 @@
 //!
 //! If the reconvergence point is a loop header, the edges that enter the loop and the back edges first get separate blocks to reconverge
 //! in. A loop whose back edges are partly before and partly after a reconvergence point becomes two nested loops
-//! ([`split_shared_headers`]), so that the barrier can be set before the inner one. A region that still violates a condition gets no
+//! ([`split_loops_with_shared_header`]), so that the barrier can be set before the inner one. A region that still violates a condition gets no
 //! barrier. That only costs time: operations that need the whole warp have their own `WARPSYNC`.
 //!
 //! There is no barrier in two more cases. Threads that would only exit together need not wait for each other. Threads also must not wait
@@ -41,7 +41,7 @@
 //! Architectures") describe: a thread that waits for reconvergence may be the one that another thread spins for.
 //!
 //! **Limits.** The hardware has 16 barrier registers, and barrier registers are never spilled. Where regions are nested deeper than
-//! [`MAX_NESTING`], the outermost ones get no barrier.
+//! [`MAX_NESTED_BARRIERS`], the outermost ones get no barrier.
 //!
 //! **Synchronizations.** The pass also knows at which instructions a warp may be diverged, and inserts and deletes `WARPSYNC` instructions
 //! accordingly ([`synchronization`]).
@@ -64,7 +64,7 @@ mod synchronization;
 use synchronization::WarpConvergence;
 
 /// Maximum number of convergence barriers that are live at one point of the program; the hardware has two more.
-pub const MAX_NESTING: usize = 14;
+pub const MAX_NESTED_BARRIERS: usize = 14;
 
 /// Number of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -94,8 +94,8 @@ struct ConvergenceRegion {
 pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn Fn(&str) -> bool) -> Stats {
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
-    if !has_conditions(function, &flow) {
-        WarpConvergence { flow: &flow, divergent: &[], regions: &[] }.update_synchronizations(function, target, &mut stats);
+    if !has_conditional_branches(function, &flow) {
+        WarpConvergence { flow: &flow, divergent: &[], regions: &[] }.update_warpsyncs(function, target, &mut stats);
         return stats;
     }
     let mut analyses = CfgAnalyses::compute(function, &flow);
@@ -105,27 +105,27 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
         flow = ControlFlow::compute(function);
         analyses = CfgAnalyses::compute(function, &flow);
     }
-    if split_shared_headers(function, &flow, &analyses, &divergent) {
+    if split_loops_with_shared_header(function, &flow, &analyses, &divergent) {
         flow = ControlFlow::compute(function);
         analyses = CfgAnalyses::compute(function, &flow);
     }
     if divergent.is_empty() {
-        WarpConvergence { flow: &flow, divergent: &[], regions: &[] }.update_synchronizations(function, target, &mut stats);
+        WarpConvergence { flow: &flow, divergent: &[], regions: &[] }.update_warpsyncs(function, target, &mut stats);
         return stats;
     }
-    let mut regions = find_regions(function, &flow, &analyses, &divergent, &mut stats);
+    let mut regions = find_convergence_regions(function, &flow, &analyses, &divergent, &mut stats);
     let gathering: FxHashSet<Block> =
         flow.reverse_post_order().iter().copied().filter(|&block| calls_whole_warp_wait(function, block, waits_for_whole_warp)).collect();
     let found = regions.len();
     // A barrier around a call that waits for the whole warp could deadlock: see the module comment.
-    regions.retain(|region| gathering.is_empty() || !passes_through(&flow, *region, &gathering));
+    regions.retain(|region| gathering.is_empty() || !region_passes_through(&flow, *region, &gathering));
     stats.skipped += found - regions.len();
     stats.barriers = regions.len();
-    let waiting: FxHashSet<Block> = insert_yields::waiting_headers(function, &analyses.loops).into_iter().collect();
+    let waiting: FxHashSet<Block> = insert_yields::waiting_loop_headers(function, &analyses.loops).into_iter().collect();
     let reliable: Vec<ConvergenceRegion> =
         regions.iter().copied().filter(|region| always_reconverges(function, &flow, &waiting, *region)).collect();
-    WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable }.update_synchronizations(function, target, &mut stats);
-    insert_barriers(function, &regions);
+    WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable }.update_warpsyncs(function, target, &mut stats);
+    insert_convergence_barriers(function, &regions);
     stats
 }
 
@@ -151,7 +151,7 @@ impl CfgAnalyses {
 }
 
 /// Returns whether any branch has a condition. If none has, no warp can diverge, and the analyses are not needed.
-fn has_conditions(function: &Function, flow: &ControlFlow) -> bool {
+fn has_conditional_branches(function: &Function, flow: &ControlFlow) -> bool {
     let has_condition = |block: &Block| function.terminators(*block).iter().any(|&inst| function.used(inst).next().is_some());
     flow.reverse_post_order().iter().any(has_condition)
 }
@@ -209,7 +209,7 @@ fn split_loop_headers(function: &mut Function, flow: &ControlFlow, analyses: &Cf
 /// before they reach `bb3`; it can be set in `bb4`, which they execute once. The inner loop has the back edges that are reachable without
 /// passing the meeting point. A loop in which threads may wait for each other is not changed: a thread that others wait for must not be
 /// stopped at the meeting point.
-fn split_shared_headers(function: &mut Function, flow: &ControlFlow, analyses: &CfgAnalyses, divergent: &[Block]) -> bool {
+fn split_loops_with_shared_header(function: &mut Function, flow: &ControlFlow, analyses: &CfgAnalyses, divergent: &[Block]) -> bool {
     let CfgAnalyses { post_dominators, loops, .. } = analyses;
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     for &branch in divergent {
@@ -219,11 +219,11 @@ fn split_shared_headers(function: &mut Function, flow: &ControlFlow, analyses: &
         if !is_candidate
             || seen.contains(&header)
             || !post_dominators.dominates(meeting, header)
-            || may_wait(function, loops.blocks(around))
+            || may_wait_in_blocks(function, loops.blocks(around))
         {
             continue;
         }
-        let before = reached_before(flow, header, meeting);
+        let before = reachable_without_passing(flow, header, meeting);
         let mut predecessors: Vec<Block> = flow.predecessors(header).iter().copied().filter(|&block| flow.is_reachable(block)).collect();
         predecessors.sort_unstable();
         predecessors.dedup();
@@ -238,7 +238,7 @@ fn split_shared_headers(function: &mut Function, flow: &ControlFlow, analyses: &
 }
 
 /// Returns the blocks that can be reached from `start` without passing `end`; `start` is included if it is not `end`.
-fn reached_before(flow: &ControlFlow, start: Block, end: Block) -> FxHashSet<Block> {
+fn reachable_without_passing(flow: &ControlFlow, start: Block, end: Block) -> FxHashSet<Block> {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = vec![start];
     while let Some(block) = work.pop() {
@@ -250,19 +250,19 @@ fn reached_before(flow: &ControlFlow, start: Block, end: Block) -> FxHashSet<Blo
 }
 
 /// Returns whether threads may wait for each other in `blocks`, because these contain atomic or ordered memory accesses or calls.
-fn may_wait(function: &Function, blocks: &[Block]) -> bool {
+fn may_wait_in_blocks(function: &Function, blocks: &[Block]) -> bool {
     let waits = |inst: Inst| {
         let data = &function.insts[inst];
-        let is_strong = data.memory.is_some_and(|id| insert_yields::is_strong(&function.accesses[id]));
+        let is_strong_access = data.memory.is_some_and(|id| insert_yields::is_strong_access(&function.accesses[id]));
         let is_call = data.is_machine(Opcode::CALL) && !function.calls_slow_path(inst);
-        is_strong || matches!(data.op.effect(), Effect::Updates | Effect::Barrier) || is_call
+        is_strong_access || matches!(data.op.effect(), Effect::Updates | Effect::Barrier) || is_call
     };
     blocks.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| waits(inst)))
 }
 
 /// Returns the regions that get a barrier, by the placement rules of the module comment. Adds the number of regions that get none to
 /// `stats.skipped`.
-fn find_regions(
+fn find_convergence_regions(
     function: &Function,
     flow: &ControlFlow,
     analyses: &CfgAnalyses,
@@ -294,13 +294,13 @@ fn find_regions(
                 && in_same_loop
         };
         // The graph search comes last because it is the expensive test. If the entry is in no loop, no path leads back to it.
-        let is_sound = |entry: Block| is_sound(entry) && (loops.innermost(entry).is_none() || !can_reenter(flow, entry, exit));
+        let is_sound = |entry: Block| is_sound(entry) && (loops.innermost(entry).is_none() || !can_reenter_before_exit(flow, entry, exit));
         match entry.filter(|&entry| is_sound(entry)) {
             Some(entry) => regions.push(ConvergenceRegion { entry, exit }),
             None => stats.skipped += 1,
         }
     }
-    limit_nesting(dominators, regions, stats)
+    limit_region_nesting(dominators, regions, stats)
 }
 
 /// Returns whether a block calls a function that blocks until all threads of the warp have called it.
@@ -312,7 +312,7 @@ fn calls_whole_warp_wait(function: &Function, block: Block, waits_for_whole_warp
 }
 
 /// Returns whether a path from the entry of a region to its exit contains one of `blocks`.
-fn passes_through(flow: &ControlFlow, region: ConvergenceRegion, blocks: &FxHashSet<Block>) -> bool {
+fn region_passes_through(flow: &ControlFlow, region: ConvergenceRegion, blocks: &FxHashSet<Block>) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
     while let Some(block) = work.pop() {
@@ -338,7 +338,7 @@ fn always_reconverges(function: &Function, flow: &ControlFlow, waiting: &FxHashS
         if block == region.exit || !seen.insert(block) {
             continue;
         }
-        let waits = |&inst: &Inst| insert_yields::may_wait_at(function, inst);
+        let waits = |&inst: &Inst| insert_yields::may_wait_for_threads_at(function, inst);
         if waiting.contains(&block) || function.blocks[block].insts.iter().any(waits) {
             return false;
         }
@@ -355,7 +355,7 @@ fn only_exits(function: &Function, block: Block) -> bool {
 
 /// Returns whether a path leads from the entry of a region back to the entry without passing the exit. The loop analysis cannot answer
 /// this: natural loops with the same header are one loop there, and the exit may be on only one of their back edges.
-fn can_reenter(flow: &ControlFlow, entry: Block, exit: Block) -> bool {
+fn can_reenter_before_exit(flow: &ControlFlow, entry: Block, exit: Block) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(entry).to_vec();
     while let Some(block) = work.pop() {
@@ -397,12 +397,12 @@ fn hoist_out_of_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, 
     Some(entry)
 }
 
-/// Removes the outermost regions where more than [`MAX_NESTING`] regions are nested, and returns the rest. A region is open from its entry
+/// Removes the outermost regions where more than [`MAX_NESTED_BARRIERS`] regions are nested, and returns the rest. A region is open from its entry
 /// to its exit. Since its entry dominates its exit, one preorder walk of the dominator tree visits both ends. The open regions of a block
 /// are the open regions of its immediate dominator, minus the region that ends at the block, plus the regions that start there.
-fn limit_nesting(dominators: &Dominators, regions: Vec<ConvergenceRegion>, stats: &mut Stats) -> Vec<ConvergenceRegion> {
+fn limit_region_nesting(dominators: &Dominators, regions: Vec<ConvergenceRegion>, stats: &mut Stats) -> Vec<ConvergenceRegion> {
     // The common case: too few regions to exceed the limit.
-    if regions.len() <= MAX_NESTING {
+    if regions.len() <= MAX_NESTED_BARRIERS {
         return regions;
     }
     let mut opened: BTreeMap<Block, Vec<usize>> = BTreeMap::new();
@@ -421,7 +421,7 @@ fn limit_nesting(dominators: &Dominators, regions: Vec<ConvergenceRegion>, stats
         let mut here = dominators.immediate(block).and_then(|above| open.get(&above).cloned()).unwrap_or_default();
         here.retain(|&number| !dropped[number] && closed.get(&block) != Some(&number));
         here.extend(opened.get(&block).into_iter().flatten());
-        while here.len() > MAX_NESTING {
+        while here.len() > MAX_NESTED_BARRIERS {
             // `here` lists the open regions from the outermost to the innermost.
             dropped[here.remove(0)] = true;
         }
@@ -432,7 +432,7 @@ fn limit_nesting(dominators: &Dominators, regions: Vec<ConvergenceRegion>, stats
 }
 
 /// For every region, inserts a `BSSY` before the terminators of the entry block, and a `BSYNC` at the exit, which is split into two blocks.
-fn insert_barriers(function: &mut Function, regions: &[ConvergenceRegion]) {
+fn insert_convergence_barriers(function: &mut Function, regions: &[ConvergenceRegion]) {
     let mut waits: BTreeMap<Block, (Block, Operand)> = BTreeMap::new();
     for region in regions {
         let after = function.new_block();
@@ -451,14 +451,14 @@ fn insert_barriers(function: &mut Function, regions: &[ConvergenceRegion]) {
     for block in layout {
         function.layout.push(block);
         if let Some(&(after, barrier)) = waits.get(&block) {
-            split_exit(function, block, after, barrier);
+            split_region_exit(function, block, after, barrier);
             function.layout.push(after);
         }
     }
 }
 
 /// Moves everything after the phis of `block` to `after`, and ends `block` with the `BSYNC` and a branch to `after`.
-fn split_exit(function: &mut Function, block: Block, after: Block, barrier: Operand) {
+fn split_region_exit(function: &mut Function, block: Block, after: Block, barrier: Operand) {
     let phis = function.phis(block).len();
     let rest = function.blocks[block].insts.split_off(phis);
     let location = rest.first().map(|&inst| function.insts[inst].location).unwrap_or_default();

@@ -37,7 +37,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
         insts.retain(|&inst| live.insts[inst.position()]);
         stats.removed += before - insts.len();
         for &inst in &insts {
-            stats.dropped_results += drop_results(function, inst, &live, target);
+            stats.dropped_results += drop_unread_results(function, inst, &live, target);
         }
         function.blocks[block].insts = insts;
     }
@@ -83,7 +83,7 @@ impl LivenessMarks {
     }
 
     /// Returns whether an instruction is live.
-    pub(crate) fn contains(&self, inst: Inst) -> bool {
+    pub(crate) fn is_live_inst(&self, inst: Inst) -> bool {
         self.insts[inst.position()]
     }
 
@@ -111,13 +111,13 @@ pub(crate) fn has_side_effect(function: &Function, inst: Inst) -> bool {
 
 /// Replaces unread results of a live instruction by the zero register, or deletes them if it is a parallel copy. Returns the number of
 /// results dropped.
-fn drop_results(function: &mut Function, inst: Inst, live: &LivenessMarks, target: Target) -> usize {
+fn drop_unread_results(function: &mut Function, inst: Inst, live: &LivenessMarks, target: Target) -> usize {
     let is_dead = |operand: &Operand| operand.value().is_some_and(|value| !live.is_read(value));
     if !function.results(inst).iter().any(is_dead) {
         return 0;
     }
     match function.insts[inst].op {
-        Op::Pseudo(Pseudo::Copy) => drop_copy_results(function, inst, live),
+        Op::Pseudo(Pseudo::Copy) => drop_unread_copy_results(function, inst, live),
         Op::Pseudo(_) => 0,
         Op::Machine(opcode) => {
             let is_free = |file| match file {
@@ -151,7 +151,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &LivenessMarks, targe
 }
 
 /// Deletes the unread destinations of a parallel copy, with their sources. Returns the number of destinations deleted.
-fn drop_copy_results(function: &mut Function, inst: Inst, live: &LivenessMarks) -> usize {
+fn drop_unread_copy_results(function: &mut Function, inst: Inst, live: &LivenessMarks) -> usize {
     let count = function.insts[inst].result_count();
     let is_simple = function.sources(inst).len() == count && function.sources(inst).iter().all(|source| source.role == Role::Plain);
     if !is_simple {

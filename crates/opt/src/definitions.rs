@@ -46,7 +46,7 @@ impl Definitions {
     }
 
     /// Records that `inst` defines a value from now on.
-    pub(crate) fn set(&mut self, value: Value, inst: Inst) {
+    pub(crate) fn set_definition(&mut self, value: Value, inst: Inst) {
         if self.insts.len() <= value.position() {
             self.insts.resize(value.position() + 1, None);
         }
@@ -60,7 +60,7 @@ impl Definitions {
 
     /// Returns the instruction that defines a value; `None` if the instruction is guarded, or if no instruction in the layout defines the
     /// value.
-    pub(crate) fn unguarded(&self, function: &Function, value: Value) -> Option<Inst> {
+    pub(crate) fn unguarded_definition_of(&self, function: &Function, value: Value) -> Option<Inst> {
         self.definition_of(value).filter(|&inst| function.insts[inst].guard.is_none())
     }
 
@@ -101,9 +101,9 @@ impl Definitions {
 
     /// Returns whether a value is defined in a fixed physical register. Such a value is copied right after its definition, and only the
     /// copy is used, so its register is never read later, and copies of the value are not looked through.
-    fn is_fixed(&self, function: &Function, value: Value) -> bool {
-        let is_fixed = |result: &Operand| result.value() == Some(value) && matches!(result.role, Role::Fixed(_));
-        self.definition_of(value).is_some_and(|inst| function.results(inst).iter().any(is_fixed))
+    fn is_in_fixed_register(&self, function: &Function, value: Value) -> bool {
+        let is_in_fixed_register = |result: &Operand| result.value() == Some(value) && matches!(result.role, Role::Fixed(_));
+        self.definition_of(value).is_some_and(|inst| function.results(inst).iter().any(is_in_fixed_register))
     }
 
     /// Follows copies within one register file from the first register of `part` back to the register that was copied first, and returns
@@ -113,7 +113,8 @@ impl Definitions {
         for _ in 0..MAX_COPY_CHAIN {
             match self.copied_operand(function, part).map(|source| source.kind) {
                 Some(OperandKind::Value(copied))
-                    if function.values[copied.value].file == function.values[part.value].file && !self.is_fixed(function, copied.value) =>
+                    if function.values[copied.value].file == function.values[part.value].file
+                        && !self.is_in_fixed_register(function, copied.value) =>
                 {
                     part = copied;
                 }
@@ -164,12 +165,12 @@ impl Definitions {
     /// aligned as a tuple of this size requires, returns them as one part; otherwise returns `part` unchanged.
     #[inline]
     pub(crate) fn origin_of_group(&self, function: &Function, part: Part) -> Part {
-        if self.defining_copy(function, part.value).is_none() { part } else { self.origin_of_copies(function, part) }
+        if self.defining_copy(function, part.value).is_none() { part } else { self.origin_of_copied_group(function, part) }
     }
 
     /// Computes [`Definitions::origin_of_group`] for a value that is a copy. A separate function, so that the common case, a value that is
     /// not a copy, is inlined.
-    fn origin_of_copies(&self, function: &Function, part: Part) -> Part {
+    fn origin_of_copied_group(&self, function: &Function, part: Part) -> Part {
         let first = self.origin(function, single_register(part, 0));
         let needed = Class::new(RegFile::General, part.count).align;
         let is_aligned = first.first.is_multiple_of(needed) && function.values[first.value].align >= needed;
@@ -192,7 +193,7 @@ impl Definitions {
             let is_aligned = copied.first.is_multiple_of(align) && function.values[copied.value].align >= align;
             let is_same_file = function.values[copied.value].file == function.values[part.value].file;
             let is_whole = result.part() == Some(function.whole(part.value)) && copied.count == function.values[part.value].width;
-            if !is_aligned || !is_same_file || !is_whole || self.is_fixed(function, copied.value) {
+            if !is_aligned || !is_same_file || !is_whole || self.is_in_fixed_register(function, copied.value) {
                 break;
             }
             part = Part { value: copied.value, first: copied.first + part.first, count: part.count };

@@ -44,7 +44,7 @@ pub fn run(function: &mut Function) -> usize {
         };
         let mut insts = std::mem::take(&mut function.blocks[block].insts);
         let before = insts.len();
-        insts.retain(|&inst| !contents.visit(function, &mut numbering, inst));
+        insts.retain(|&inst| !contents.update_and_test_redundancy(function, &mut numbering, inst));
         deleted += before - insts.len();
         function.blocks[block].insts = insts;
         contents.uniform.clear();
@@ -66,7 +66,7 @@ struct ContentNumbering {
 
 impl ContentNumbering {
     /// Returns a new number, for a content that no other register is known to have.
-    fn fresh(&mut self) -> ContentNumber {
+    fn fresh_content_number(&mut self) -> ContentNumber {
         self.last += 1;
         self.last
     }
@@ -76,7 +76,7 @@ impl ContentNumbering {
         if let Some(&number) = self.constants.get(&kind) {
             return number;
         }
-        let number = self.fresh();
+        let number = self.fresh_content_number();
         self.constants.insert(kind, number);
         number
     }
@@ -91,7 +91,7 @@ struct RegisterContents {
 
 impl RegisterContents {
     /// Returns the content numbers of the registers of one register file; `None` for register files that the pass does not track.
-    fn of_file(&mut self, file: RegFile) -> Option<&mut FxHashMap<u16, ContentNumber>> {
+    fn contents_of_file(&mut self, file: RegFile) -> Option<&mut FxHashMap<u16, ContentNumber>> {
         match file {
             RegFile::General => Some(&mut self.general),
             RegFile::Uniform => Some(&mut self.uniform),
@@ -101,9 +101,9 @@ impl RegisterContents {
 
     /// Updates the register contents for an instruction. Returns whether the instruction is redundant: a move to a register that already
     /// has the moved content.
-    fn visit(&mut self, function: &Function, numbering: &mut ContentNumbering, inst: Inst) -> bool {
+    fn update_and_test_redundancy(&mut self, function: &Function, numbering: &mut ContentNumbering, inst: Inst) -> bool {
         if let Some((file, to, number)) = self.match_move(function, numbering, inst) {
-            let old = self.of_file(file).and_then(|contents| contents.insert(to, number));
+            let old = self.contents_of_file(file).and_then(|contents| contents.insert(to, number));
             return old == Some(number);
         }
         let Op::Machine(opcode) = function.insts[inst].op else { return false };
@@ -116,7 +116,7 @@ impl RegisterContents {
         }
         for result in function.results(inst) {
             if let OperandKind::Register { file, first, count } = result.kind
-                && let Some(contents) = self.of_file(file)
+                && let Some(contents) = self.contents_of_file(file)
             {
                 (first..first + u16::from(count)).for_each(|register| _ = contents.remove(&register));
             }
@@ -144,7 +144,7 @@ impl RegisterContents {
             // Moves between register files are not tracked: other threads of the warp may overwrite the uniform register, but not the
             // general one.
             OperandKind::Register { file: from, first, count: 1 } if from == file => {
-                *self.of_file(file)?.entry(first).or_insert_with(|| numbering.fresh())
+                *self.contents_of_file(file)?.entry(first).or_insert_with(|| numbering.fresh_content_number())
             }
             _ => return None,
         };

@@ -20,9 +20,9 @@ use crate::alternatives::{Alternatives, mnemonic};
 use crate::definitions::{Definitions, KnownWord};
 use crate::known::OperandFacts;
 use crate::legalize::{EncodabilityCache, order};
-use crate::rewrite::{Draft, Prelude, single_register};
+use crate::rewrite::{InstDraft, InstPrelude, single_register};
 use crate::straighten;
-use bases::PackedBases;
+use bases::PackedAddressBases;
 use evaluate::{KnownResults, evaluate};
 use oriole_ir::analysis::remove_unreachable_blocks;
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Signs, Target};
@@ -55,16 +55,20 @@ const MAX_FOLDED_ADDITIONS: usize = 8;
 /// Folds known constants into instructions, and constant additions into address offsets, in a whole function. Returns the numbers of
 /// changes.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
-    run_with_alternatives(function, encodability, &mut Alternatives::default())
+    run_and_record_alternatives(function, encodability, &mut Alternatives::default())
 }
 
 /// Runs the pass like [`run`], and records the constants and offsets that were not folded because the target has no encoding for the
 /// result.
-pub fn run_with_alternatives(function: &mut Function, encodability: &mut EncodabilityCache, alternatives: &mut Alternatives) -> Stats {
+pub fn run_and_record_alternatives(
+    function: &mut Function,
+    encodability: &mut EncodabilityCache,
+    alternatives: &mut Alternatives,
+) -> Stats {
     let mut folder = OperandFolder {
         definitions: Definitions::compute(function),
-        encodability: encodability.take(),
-        bases: PackedBases::default(),
+        encodability: encodability.take_cache(),
+        bases: PackedAddressBases::default(),
         alternatives: std::mem::take(alternatives),
         stats: Stats::default(),
     };
@@ -74,11 +78,11 @@ pub fn run_with_alternatives(function: &mut Function, encodability: &mut Encodab
         for number in 0..function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[number];
             if let Some(opcode) = function.insts[inst].op.machine() {
-                folder.fold(function, inst, opcode);
+                folder.fold_inst(function, inst, opcode);
             }
         }
     }
-    folder.encodability.put_back(encodability);
+    folder.encodability.put_back_cache(encodability);
     *alternatives = std::mem::take(&mut folder.alternatives);
     folder.bases.insert_packs(function);
     folder.stats.branches = fold_known_branches(function, &folder.definitions, encodability.target());
@@ -131,7 +135,7 @@ struct OperandFolder {
     /// Answers whether the target can encode an instruction.
     encodability: EncodabilityCache,
     /// The 64-bit bases that the pass has packed into register pairs.
-    bases: PackedBases,
+    bases: PackedAddressBases,
     /// The foldings that the target has no encoding for, for `oriole explain`.
     alternatives: Alternatives,
     /// Numbers of changes made so far.
@@ -140,20 +144,20 @@ struct OperandFolder {
 
 impl OperandFolder {
     /// Applies all foldings of the pass to one instruction.
-    fn fold(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
+    fn fold_inst(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         // Texture and surface instructions read all their operands from registers. An H200 reports an illegal instruction for the zero
         // register as a source of `TXQ`, and ptxas uses the zero register in no texture instruction.
         if opcode.properties().pipe == Pipe::Tex {
             return;
         }
-        self.combine_additions(function, inst, opcode);
+        self.combine_constant_additions(function, inst, opcode);
         self.remove_zero_fill(function, inst, opcode);
         self.fold_known_predicates(function, inst, opcode);
-        self.fold_full_mask(function, inst, opcode);
+        self.fold_full_warpsync_mask(function, inst, opcode);
         let opcode = self.fold_zero_product(function, inst, opcode);
         let opcode = self.fold_equal_upper_words(function, inst, opcode);
         let takes_immediates = opcode.properties().effect == Effect::None || opcode == Opcode::SHFL;
-        while self.fold_constant(function, inst, opcode, takes_immediates) {
+        while self.fold_one_constant_operand(function, inst, opcode, takes_immediates) {
             self.stats.constants += 1;
         }
         if self.alternatives.is_recording() {
@@ -175,7 +179,9 @@ impl OperandFolder {
         let results = function.insts[inst].result_count();
         for (number, operand) in function.sources(inst).iter().enumerate() {
             let Some(part) = operand.part().filter(|_| operand.role == Role::Plain) else { continue };
-            let Some(constant) = self.constant_operand(function, inst, opcode, results + number, part, takes_immediates) else { continue };
+            let Some(constant) = self.known_operand_as_constant(function, inst, opcode, results + number, part, takes_immediates) else {
+                continue;
+            };
             let text = match constant.kind {
                 OperandKind::Integer(value) => format!("the number {value:#x}"),
                 OperandKind::Constant { bank, offset } => format!("c[{bank:#x}][{offset:#x}]"),
@@ -196,7 +202,7 @@ impl OperandFolder {
             let mut all = Vec::with_capacity(insts.len());
             for inst in insts {
                 if let Some(opcode) = function.insts[inst].op.machine() {
-                    all.extend(self.fold_result(function, inst, opcode));
+                    all.extend(self.fold_known_result(function, inst, opcode));
                 }
                 all.push(inst);
             }
@@ -206,7 +212,7 @@ impl OperandFolder {
 
     /// If the results of an instruction are compile-time constants, replaces it by moves of these constants. Returns new instructions to
     /// insert before it.
-    fn fold_result(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> SmallVec<[Inst; 4]> {
+    fn fold_known_result(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> SmallVec<[Inst; 4]> {
         let is_plain = function.insts[inst].guard.is_none() && function.operands(inst).iter().all(|operand| operand.role == Role::Plain);
         let known = if is_plain { evaluate(function, &self.definitions, inst, opcode) } else { None };
         match known {
@@ -217,7 +223,7 @@ impl OperandFolder {
 
     /// Replaces an instruction by moves of its known `results`. Returns new instructions to insert before it.
     fn replace_by_constants(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, results: KnownResults) -> SmallVec<[Inst; 4]> {
-        let mut prelude = Prelude::before(function, inst);
+        let mut prelude = InstPrelude::before(function, inst);
         let (predicates, numbers): (SmallVec<[Operand; 3]>, SmallVec<[Operand; 3]>) =
             function.results(inst).iter().copied().partition(|result: &Operand| match result.kind {
                 OperandKind::Value(part) => function.values[part.value].file == RegFile::Predicate,
@@ -233,9 +239,9 @@ impl OperandFolder {
         let (Some(number), &[result]) = (results.integer, numbers.as_slice()) else {
             let operands: SmallVec<[Operand; 8]> = predicates.iter().copied().chain(tables).collect();
             let is_done = opcode == Opcode::PLOP3 && operands.as_slice() == function.operands(inst);
-            let draft = Draft { opcode: Opcode::PLOP3, modifiers: [Symbol::LUT].into_iter().collect(), operands, result_count: 2 };
+            let draft = InstDraft { opcode: Opcode::PLOP3, modifiers: [Symbol::LUT].into_iter().collect(), operands, result_count: 2 };
             if numbers.is_empty() && predicates.len() == 2 && !is_done && self.encodability.is_encodable(function, inst, &draft) {
-                draft.store(function, inst);
+                draft.overwrite_inst(function, inst);
                 self.stats.results += 1;
             }
             return prelude.insts;
@@ -255,9 +261,10 @@ impl OperandFolder {
         let words: SmallVec<[u32; 2]> = (0..part.count).map(|word| (number >> (32 * word)) as u32).collect();
         if let [word] = words.as_slice() {
             let operands = smallvec![result, Operand::from(*word)];
-            Draft { opcode: Opcode::MOV, modifiers: [].into_iter().collect(), operands, result_count: 1 }.store(function, inst);
+            InstDraft { opcode: Opcode::MOV, modifiers: [].into_iter().collect(), operands, result_count: 1 }
+                .overwrite_inst(function, inst);
         } else {
-            let halves = words.iter().map(|&word| prelude.define(function, Class::R, Opcode::MOV, &[], &[Operand::from(word)]));
+            let halves = words.iter().map(|&word| prelude.emit_definition(function, Class::R, Opcode::MOV, &[], &[Operand::from(word)]));
             let operands: SmallVec<[Operand; 4]> = halves.collect();
             let operands: SmallVec<[Operand; 4]> = std::iter::once(result).chain(operands).collect();
             function.insts[inst].op = Op::Pseudo(Pseudo::Pack);
@@ -265,7 +272,7 @@ impl OperandFolder {
             function.set_operands(inst, &operands, 1);
         }
         for &new in &prelude.insts {
-            function.defined(new).for_each(|value| self.definitions.set(value, new));
+            function.defined(new).for_each(|value| self.definitions.set_definition(value, new));
         }
         self.stats.results += 1;
         prelude.insts
@@ -281,10 +288,10 @@ impl OperandFolder {
             }
             let Some(truth) = OperandFacts::new(function, &self.definitions).truth(&operand) else { continue };
             let known = if truth { Operand::PT } else { Operand::PT.inverted_predicate() };
-            let mut draft = Draft::from_inst(function, inst, opcode);
+            let mut draft = InstDraft::from_inst(function, inst, opcode);
             draft.operands[at] = known;
             if self.encodability.is_encodable(function, inst, &draft) {
-                draft.store(function, inst);
+                draft.overwrite_inst(function, inst);
                 self.stats.constants += 1;
             }
         }
@@ -302,11 +309,11 @@ impl OperandFolder {
             return opcode;
         }
         let moved =
-            Draft { opcode: Opcode::MOV, modifiers: [].into_iter().collect(), operands: smallvec![result, summand], result_count: 1 };
+            InstDraft { opcode: Opcode::MOV, modifiers: [].into_iter().collect(), operands: smallvec![result, summand], result_count: 1 };
         if !self.encodability.is_encodable(function, inst, &moved) {
             return opcode;
         }
-        moved.store(function, inst);
+        moved.overwrite_inst(function, inst);
         self.stats.results += 1;
         Opcode::MOV
     }
@@ -326,11 +333,11 @@ impl OperandFolder {
         }
         let tables = [Operand::from(0xf0_u32), Operand::from(0_u32)];
         let operands = smallvec![result, Operand::PT, lower, Operand::PT, Operand::PT, tables[0], tables[1]];
-        let copy = Draft { opcode: Opcode::PLOP3, modifiers: [Symbol::LUT].into_iter().collect(), operands, result_count: 2 };
+        let copy = InstDraft { opcode: Opcode::PLOP3, modifiers: [Symbol::LUT].into_iter().collect(), operands, result_count: 2 };
         if !self.encodability.is_encodable(function, inst, &copy) {
             return opcode;
         }
-        copy.store(function, inst);
+        copy.overwrite_inst(function, inst);
         self.stats.results += 1;
         Opcode::PLOP3
     }
@@ -350,7 +357,7 @@ impl OperandFolder {
 
     /// Replaces a `WARPSYNC` whose mask register is known to contain all threads by a form without a mask register. The pass `converge`
     /// then recognizes it as a synchronization of all threads, and deletes it where the warp is converged.
-    fn fold_full_mask(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
+    fn fold_full_warpsync_mask(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         if opcode != Opcode::WARPSYNC || !function.insts[inst].modifiers.is_empty() {
             return;
         }
@@ -359,18 +366,19 @@ impl OperandFolder {
         if self.definitions.known_content(function, part) != Some(KnownWord::Integer(u32::MAX)) {
             return;
         }
-        let all = Draft { opcode, modifiers: [Symbol::ALL].into_iter().collect(), operands: SmallVec::new(), result_count: 0 };
-        let full = Draft { operands: smallvec![Operand::from(i64::from(u32::MAX))], modifiers: [].into_iter().collect(), ..all.clone() };
+        let all = InstDraft { opcode, modifiers: [Symbol::ALL].into_iter().collect(), operands: SmallVec::new(), result_count: 0 };
+        let full =
+            InstDraft { operands: smallvec![Operand::from(i64::from(u32::MAX))], modifiers: [].into_iter().collect(), ..all.clone() };
         let fitting = [all, full].into_iter().find(|draft| self.encodability.is_encodable(function, inst, draft));
         if let Some(draft) = fitting {
-            draft.store(function, inst);
+            draft.overwrite_inst(function, inst);
             self.stats.constants += 1;
         }
     }
 
     /// Replaces one source by its known content. Returns whether a source was replaced. Sources of several registers are tried first
     /// because they free the most registers.
-    fn fold_constant(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, takes_immediates: bool) -> bool {
+    fn fold_one_constant_operand(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, takes_immediates: bool) -> bool {
         let results = function.insts[inst].result_count();
         let mut candidates: SmallVec<[(usize, Part); 6]> = SmallVec::new();
         for (number, operand) in function.sources(inst).iter().enumerate() {
@@ -385,7 +393,7 @@ impl OperandFolder {
         }
         candidates.sort_by_key(|(_, part)| std::cmp::Reverse(part.count));
         candidates.into_iter().any(|(at, part)| {
-            let constant = self.constant_operand(function, inst, opcode, at, part, takes_immediates);
+            let constant = self.known_operand_as_constant(function, inst, opcode, at, part, takes_immediates);
             constant.is_some_and(|constant| self.try_replace_operand(function, inst, opcode, at, constant))
         })
     }
@@ -393,7 +401,7 @@ impl OperandFolder {
     /// Returns the known content of operand number `at` as an immediate, constant-bank or zero-register operand; `None` if the content is
     /// unknown or the instruction cannot have such an operand. `takes_immediates` says whether the instruction can have any constant other
     /// than zero.
-    fn constant_operand(
+    fn known_operand_as_constant(
         &self,
         function: &Function,
         inst: Inst,
@@ -450,14 +458,15 @@ impl OperandFolder {
     /// Replaces operand number `at` by `operand` if the target can encode the result, possibly with the sources in another order. Returns
     /// whether the instruction was changed.
     fn try_replace_operand(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, operand: Operand) -> bool {
-        let mut draft = Draft::from_inst(function, inst, opcode);
+        let mut draft = InstDraft::from_inst(function, inst, opcode);
         draft.operands[at] = operand;
         if self.encodability.is_encodable(function, inst, &draft) {
-            draft.store(function, inst);
+            draft.overwrite_inst(function, inst);
             return true;
         }
-        let fitting = order::orders(&draft).into_iter().skip(1).find(|draft| self.encodability.is_encodable(function, inst, draft));
-        fitting.map(|draft| draft.store(function, inst)).is_some()
+        let fitting =
+            order::equivalent_source_orders(&draft).into_iter().skip(1).find(|draft| self.encodability.is_encodable(function, inst, draft));
+        fitting.map(|draft| draft.overwrite_inst(function, inst)).is_some()
     }
 }
 

@@ -35,7 +35,7 @@ pub struct Stats {
 
 /// Maximum number of instructions between an access and a later load that becomes a copy of the words accessed. It limits how long the
 /// register with these words stays live.
-const MAX_DISTANCE_INSTS: usize = 200;
+const MAX_FORWARDING_DISTANCE_INSTS: usize = 200;
 
 /// Largest size of a memory access in bytes.
 const MAX_ACCESS_BYTES: i64 = 16;
@@ -45,7 +45,7 @@ const MAX_ACCESS_BYTES: i64 = 16;
 pub fn run(function: &mut Function) -> Stats {
     let mut stats = Stats::default();
     let is_access =
-        |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| is_store_opcode(opcode).is_some());
+        |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| classify_load_or_store(opcode).is_some());
     let has_two = |function: &Function, insts: &[Inst]| insts.iter().filter(|&&inst| is_access(function, inst)).nth(1).is_some();
     let mut definitions: Option<Definitions> = None;
     for at in 0..function.layout.len() {
@@ -55,9 +55,9 @@ pub fn run(function: &mut Function) -> Stats {
         }
         let definitions = definitions.get_or_insert_with(|| Definitions::compute(function));
         let insts = std::mem::take(&mut function.blocks[block].insts);
-        let mut memory = MemoryState::default();
+        let mut memory = KnownMemory::default();
         for (position, &inst) in insts.iter().enumerate() {
-            memory.visit(function, definitions, inst, position, &mut stats);
+            memory.forward_or_record_access(function, definitions, inst, position, &mut stats);
         }
         let mut dead = memory.dead_stores;
         dead.sort_unstable();
@@ -68,7 +68,7 @@ pub fn run(function: &mut Function) -> Stats {
 }
 
 /// Returns `Some(true)` for the store opcodes and `Some(false)` for the load opcodes that the pass handles; `None` for other opcodes.
-fn is_store_opcode(opcode: Opcode) -> Option<bool> {
+fn classify_load_or_store(opcode: Opcode) -> Option<bool> {
     match opcode {
         Opcode::LDS | Opcode::LDL | Opcode::LDG => Some(false),
         Opcode::STS | Opcode::STL | Opcode::STG => Some(true),
@@ -99,7 +99,7 @@ impl WordAccess {
     /// Returns the access of an instruction; `None` if the instruction is not a weak load or store of whole words.
     fn from_inst(function: &Function, definitions: &Definitions, inst: Inst) -> Option<WordAccess> {
         let data = &function.insts[inst];
-        let is_store = is_store_opcode(data.op.machine()?)?;
+        let is_store = classify_load_or_store(data.op.machine()?)?;
         let access = function.accesses[data.memory?];
         let is_plain = !access.volatile && access.order == Order::Weak && !access.constant && access.space != Space::Spill;
         if !is_plain || access.bytes == 0 {
@@ -152,7 +152,7 @@ type WordsByOffset = BTreeMap<i64, WordsInRegister>;
 
 /// The known contents of one memory space, and the stores to it that may still turn out to be dead.
 #[derive(Default)]
-struct KnownContents {
+struct KnownSpaceContents {
     /// For each base, the words whose content is known.
     contents: FxHashMap<AddressTerms, WordsByOffset>,
     /// The base of the last store to the space.
@@ -164,16 +164,23 @@ struct KnownContents {
 
 /// The contents of memory that are known at a point in a block, and the dead stores found so far.
 #[derive(Default)]
-struct MemoryState {
+struct KnownMemory {
     /// The known contents of each memory space, in the order of [`space_index`].
-    spaces: [KnownContents; 3],
+    spaces: [KnownSpaceContents; 3],
     /// Stores to delete, because a later store overwrites their bytes before any read.
     dead_stores: Vec<Inst>,
 }
 
-impl MemoryState {
+impl KnownMemory {
     /// Updates the known contents for one instruction, and replaces the instruction by a copy if it is a load of known words.
-    fn visit(&mut self, function: &mut Function, definitions: &Definitions, inst: Inst, position: usize, stats: &mut Stats) {
+    fn forward_or_record_access(
+        &mut self,
+        function: &mut Function,
+        definitions: &Definitions,
+        inst: Inst,
+        position: usize,
+        stats: &mut Stats,
+    ) {
         let effect = function.insts[inst].op.effect();
         match effect {
             Effect::None | Effect::State | Effect::Lanes => return,
@@ -182,8 +189,8 @@ impl MemoryState {
         }
         let access = WordAccess::from_inst(function, definitions, inst);
         match access.and_then(|access| Some((space_index(access.space)?, access))) {
-            Some((space, access)) if access.is_store => self.visit_store(space, access, inst, position),
-            Some((space, access)) => stats.loads += usize::from(self.visit_load(function, space, access, inst, position)),
+            Some((space, access)) if access.is_store => self.record_store_contents(space, access, inst, position),
+            Some((space, access)) => stats.loads += usize::from(self.forward_or_record_load(function, space, access, inst, position)),
             None if function.insts[inst].is_machine(Opcode::LDC) => {}
             None if effect == Effect::Reads => self.spaces.iter_mut().for_each(|known| known.pending_stores.clear()),
             None => self.forget_contents(),
@@ -197,7 +204,7 @@ impl MemoryState {
 
     /// Updates the known contents for a store: forgets the contents that it may overwrite, and records those that it writes. Finds the
     /// earlier store that it makes dead.
-    fn visit_store(&mut self, space: usize, access: WordAccess, inst: Inst, position: usize) {
+    fn record_store_contents(&mut self, space: usize, access: WordAccess, inst: Inst, position: usize) {
         let known = &mut self.spaces[space];
         if known.last_store_base != access.base {
             known.pending_stores.clear();
@@ -213,8 +220,8 @@ impl MemoryState {
             self.dead_stores.push(earlier);
         }
         // An earlier store that is overwritten only partly, or only by a guarded store, is not deleted.
-        remove_overlapping(&mut known.pending_stores, access.offset, access.bytes, |pending| pending.0);
-        remove_overlapping(&mut contents, access.offset, access.bytes, |content| content.bytes);
+        remove_overlapping_entries(&mut known.pending_stores, access.offset, access.bytes, |pending| pending.0);
+        remove_overlapping_entries(&mut contents, access.offset, access.bytes, |content| content.bytes);
         if let Some(words) = access.words {
             known.pending_stores.insert(access.offset, (access.bytes, inst));
             contents.insert(access.offset, WordsInRegister { bytes: access.bytes, words, position });
@@ -223,13 +230,13 @@ impl MemoryState {
     }
 
     /// Updates the known contents for a load. Returns whether the load was replaced by a copy.
-    fn visit_load(&mut self, function: &mut Function, space: usize, access: WordAccess, inst: Inst, position: usize) -> bool {
+    fn forward_or_record_load(&mut self, function: &mut Function, space: usize, access: WordAccess, inst: Inst, position: usize) -> bool {
         let known = &mut self.spaces[space];
         let is_stored = known.last_store_base == access.base;
         let contents = known.contents.entry(access.base).or_default();
         if let (Some(result), Some(content)) = (access.words, contents.get(&access.offset))
             && content.bytes == access.bytes
-            && position - content.position <= MAX_DISTANCE_INSTS
+            && position - content.position <= MAX_FORWARDING_DISTANCE_INSTS
         {
             function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
             function.insts[inst].modifiers = Symbols::new();
@@ -238,7 +245,7 @@ impl MemoryState {
             return true;
         }
         if is_stored {
-            remove_overlapping(&mut known.pending_stores, access.offset, access.bytes, |pending| pending.0);
+            remove_overlapping_entries(&mut known.pending_stores, access.offset, access.bytes, |pending| pending.0);
         } else {
             known.pending_stores.clear();
         }
@@ -249,7 +256,7 @@ impl MemoryState {
     }
 }
 
-/// Returns the index of a memory space in [`MemoryState::spaces`]; `None` for spaces that may overlap others, such as generic memory.
+/// Returns the index of a memory space in [`KnownMemory::spaces`]; `None` for spaces that may overlap others, such as generic memory.
 fn space_index(space: Space) -> Option<usize> {
     match space {
         Space::Global => Some(0),
@@ -260,7 +267,7 @@ fn space_index(space: Space) -> Option<usize> {
 }
 
 /// Removes the entries of a map from byte offsets that overlap the `bytes` bytes at `offset`; `size` returns the size of an entry in bytes.
-fn remove_overlapping<T>(entries: &mut BTreeMap<i64, T>, offset: i64, bytes: i64, size: impl Fn(&T) -> i64) {
+fn remove_overlapping_entries<T>(entries: &mut BTreeMap<i64, T>, offset: i64, bytes: i64, size: impl Fn(&T) -> i64) {
     let near = entries.range(offset - MAX_ACCESS_BYTES + 1..offset + bytes);
     let overlapping: SmallVec<[i64; 4]> = near.filter(|(start, entry)| *start + size(entry) > offset).map(|(&start, _)| start).collect();
     overlapping.iter().for_each(|start| _ = entries.remove(start));

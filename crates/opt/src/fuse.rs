@@ -56,14 +56,14 @@ fn match_product_and_addend(function: &Function, definitions: &Definitions, pack
         return None;
     }
     let [low, high] = function.sources(pack) else { return None };
-    let (low, carry) = match_addition(function, definitions, low, &[])?;
-    let (high, _) = match_addition(function, definitions, high, &[carry?])?;
+    let (low, carry) = match_addition_with_carry(function, definitions, low, &[])?;
+    let (high, _) = match_addition_with_carry(function, definitions, high, &[carry?])?;
     // Each half may have its two summands in either order, so all four combinations are tried.
     for (first, other) in [(0, 1), (1, 0)] {
         for (upper_first, upper_other) in [(0, 1), (1, 0)] {
             let product = match_wide_product(function, definitions, &low[first], &high[upper_first]);
             if let Some(product) = product
-                && let Some(addend) = joined_halves(function, definitions, &low[other], &high[upper_other])
+                && let Some(addend) = join_halves_into_operand(function, definitions, &low[other], &high[upper_other])
             {
                 return Some((product, addend));
             }
@@ -74,14 +74,14 @@ fn match_product_and_addend(function: &Function, definitions: &Definitions, pack
 
 /// Matches the 32-bit addition that computes `sum`. Returns its two summands, and its carry-out predicate (`None` if it writes none). If
 /// `carries` is not empty, the addition must be an `IADD3.X` that adds the first of `carries`.
-fn match_addition(
+fn match_addition_with_carry(
     function: &Function,
     definitions: &Definitions,
     sum: &Operand,
     carries: &[oriole_ir::Value],
 ) -> Option<([Operand; 2], Option<oriole_ir::Value>)> {
     let origin = definitions.origin(function, sum.part().filter(|part| part.count == 1 && sum.signs.is_empty())?);
-    let inst = definitions.unguarded(function, origin.value)?;
+    let inst = definitions.unguarded_definition_of(function, origin.value)?;
     let data = &function.insts[inst];
     let expected: &[Symbol] = if carries.is_empty() { &[] } else { &[Symbol::X] };
     let is_sum = data.is_machine(Opcode::IADD3) && data.modifiers.as_slice() == expected;
@@ -110,7 +110,7 @@ fn match_wide_product(function: &Function, definitions: &Definitions, low: &Oper
     if low.value != high.value || (low.first, high.first) != (0, 1) {
         return None;
     }
-    let inst = definitions.unguarded(function, low.value)?;
+    let inst = definitions.unguarded_definition_of(function, low.value)?;
     let data = &function.insts[inst];
     let is_wide_multiplication =
         data.is_machine(Opcode::IMAD) && matches!(data.modifiers.as_slice(), [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
@@ -120,7 +120,7 @@ fn match_wide_product(function: &Function, definitions: &Definitions, low: &Oper
 
 /// Returns the two halves of a 64-bit summand as one operand, a register pair or a pair of constant-bank words; `None` if the halves are
 /// not adjacent and aligned.
-fn joined_halves(function: &Function, definitions: &Definitions, low: &Operand, high: &Operand) -> Option<Operand> {
+fn join_halves_into_operand(function: &Function, definitions: &Definitions, low: &Operand, high: &Operand) -> Option<Operand> {
     let word = |operand: &Operand| match operand.kind {
         OperandKind::Constant { bank, offset } => Some(KnownWord::Constant { bank, offset }),
         OperandKind::Value(part) => definitions.known_content(function, part),

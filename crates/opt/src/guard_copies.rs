@@ -10,7 +10,7 @@ use oriole_ir::{Function, Guard, Inst, MemoryAccess, Op, Operand, OperandKind, R
 use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 
 /// Number of loads without an effect to insert before an `LDGSTS`.
-const IDLE_LOADS: usize = 3;
+const IDLE_LOADS_BEFORE_COPY: usize = 3;
 
 /// Inserts loads without an effect (`@!PT LDS`) before asynchronous copies (`LDGSTS`), as ptxas does.
 pub fn run(function: &mut Function) {
@@ -20,7 +20,7 @@ pub fn run(function: &mut Function) {
         let mut is_guarded = false;
         for inst in insts {
             if function.insts[inst].is_machine(Opcode::LDGSTS) && !is_guarded {
-                guarded.extend((0..IDLE_LOADS).map(|_| idle_load(function, inst)));
+                guarded.extend((0..IDLE_LOADS_BEFORE_COPY).map(|_| new_idle_load(function, inst)));
                 is_guarded = true;
             } else if function.insts[inst].is_machine(Opcode::LDS) {
                 is_guarded = false;
@@ -32,7 +32,7 @@ pub fn run(function: &mut Function) {
 }
 
 /// Creates an `@!PT LDS RZ, [RZ]` with the source location of `inst`.
-fn idle_load(function: &mut Function, inst: Inst) -> Inst {
+fn new_idle_load(function: &mut Function, inst: Inst) -> Inst {
     let opening = Operand::new(OperandKind::Address(Symbol::NAME_));
     let base = Operand::RZ.with_role(Role::Bracket(0));
     let never = Guard { kind: OperandKind::Zero(RegFile::Predicate), negated: true };

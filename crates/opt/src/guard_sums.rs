@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
 use crate::legalize::EncodabilityCache;
-use crate::rewrite::Draft;
+use crate::rewrite::InstDraft;
 
 /// How often each value is read, and the block of each instruction, computed before the pass changes the function.
 struct ReadCounts {
@@ -67,7 +67,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> usi
         let mut at = 0;
         while at < function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[at];
-            if let Some((base, guarded)) = split_summands(function, &definitions, &read_counts, block, inst) {
+            if let Some((base, guarded)) = split_off_selected_summands(function, &definitions, &read_counts, block, inst) {
                 at += replace_by_guarded_sums(function, encodability, block, at, base, &guarded, &mut dead_insts);
             }
             at += 1;
@@ -80,7 +80,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> usi
 
 /// Splits the summands of an addition into one that is always added and one or two that are added under a guard ([`SelectedSummand`]).
 /// `None` if the addition does not have this form, or if the first summand has another reader.
-fn split_summands(
+fn split_off_selected_summands(
     function: &Function,
     definitions: &Definitions,
     read_counts: &ReadCounts,
@@ -125,7 +125,7 @@ fn match_selected_summand(
     summand: &Operand,
 ) -> Option<SelectedSummand> {
     let part = summand.part().filter(|part| function.values[part.value] == Class::R && part.count == 1)?;
-    let select = definitions.unguarded(function, part.value)?;
+    let select = definitions.unguarded_definition_of(function, part.value)?;
     let data = &function.insts[select];
     let &[first, second, predicate] = function.sources(select) else { return None };
     let is_near = read_counts.inst_blocks[select.position()] == Some(block);
@@ -158,7 +158,7 @@ fn replace_by_guarded_sums(
 ) -> usize {
     let inst = function.blocks[block].insts[at];
     let result = function.results(inst)[0];
-    let sum = |base: Operand, addend: Operand, result: Operand| Draft {
+    let sum = |base: Operand, addend: Operand, result: Operand| InstDraft {
         opcode: Opcode::IADD3,
         modifiers: Symbols::new(),
         operands: [result, base, addend, Operand::RZ, base.with_role(Role::Tied(0))].into_iter().collect(),
@@ -173,7 +173,7 @@ fn replace_by_guarded_sums(
         dead_insts.insert(one.select);
         if number + 1 == guarded.len() {
             function.insts[inst].guard = Some(one.guard);
-            sum(base, one.addend, result).store(function, inst);
+            sum(base, one.addend, result).overwrite_inst(function, inst);
         } else {
             let value = function.new_value(Class::R);
             let partial = Operand::from(function.whole(value));

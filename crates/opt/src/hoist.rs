@@ -59,7 +59,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     // Inner loops first: instructions moved out of an inner loop may be invariant in the outer one as well.
     for id in loops.iter().rev() {
         let Some(before) = preheader(function, flow, loops, id) else { continue };
-        let has_loads = may_move_loads(function, flow, loops, id);
+        let has_loads = may_hoist_loads(function, flow, loops, id);
         let counts = || {
             let old_loop = UnrollableLoop::find(function, &analyses, id, &positions)?;
             LoopBound::find(function, &definitions, &old_loop)
@@ -70,8 +70,8 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
         let mut members: Vec<Block> = loops.blocks(id).to_vec();
         members.sort_unstable_by_key(|&block| flow.position(block));
         for &block in &members {
-            let is_executed = moves_loads && always_executes(flow, dominators, loops, id, block);
-            selection.choose_from(function, block, before, is_executed, &mut stats);
+            let is_executed = moves_loads && loop_always_executes(flow, dominators, loops, id, block);
+            selection.choose_from_block(function, block, before, is_executed, &mut stats);
         }
         let chosen = selection.chosen;
         move_to_preheader(function, loops, id, before, &chosen);
@@ -91,7 +91,7 @@ pub(crate) fn preheader(function: &Function, flow: &ControlFlow, loops: &Loops, 
 
 /// Returns whether a loop contains loads that may be moved out of it, and no instruction that prevents this: stores, waits, calls and
 /// exits.
-fn may_move_loads(function: &Function, flow: &ControlFlow, loops: &Loops, id: LoopId) -> bool {
+fn may_hoist_loads(function: &Function, flow: &ControlFlow, loops: &Loops, id: LoopId) -> bool {
     let mut has_loads = false;
     for &inst in loops.blocks(id).iter().filter(|&&block| flow.is_reachable(block)).flat_map(|&block| &function.blocks[block].insts) {
         match function.insts[inst].op.effect() {
@@ -117,7 +117,7 @@ fn is_movable_load(function: &Function, inst: Inst) -> bool {
 }
 
 /// Returns whether every execution of a loop executes `block` at least once: the block dominates every block with an edge out of the loop.
-fn always_executes(flow: &ControlFlow, dominators: &Dominators, loops: &Loops, id: LoopId, block: Block) -> bool {
+fn loop_always_executes(flow: &ControlFlow, dominators: &Dominators, loops: &Loops, id: LoopId, block: Block) -> bool {
     let leaves = |from: &Block| flow.successors(*from).iter().any(|&to| !loops.contains(id, to));
     loops.blocks(id).iter().filter(|from| leaves(from)).all(|&from| dominators.dominates(block, from))
 }
@@ -141,10 +141,10 @@ struct HoistSelection<'a> {
 impl HoistSelection<'_> {
     /// Chooses the instructions of `block` to move to `before`, the preheader of the loop. All blocks of the loop that dominate `block`
     /// must have been visited. `moves_loads` says whether loads of this block may be moved.
-    fn choose_from(&mut self, function: &Function, block: Block, before: Block, moves_loads: bool, stats: &mut Stats) {
+    fn choose_from_block(&mut self, function: &Function, block: Block, before: Block, moves_loads: bool, stats: &mut Stats) {
         let is_first = block == self.loops.get(self.id).header;
         for (at, &inst) in function.blocks[block].insts.iter().enumerate() {
-            let synchronization = is_first.then(|| synchronization_of(function, block, at)).flatten();
+            let synchronization = is_first.then(|| warpsync_of_broadcast(function, block, at)).flatten();
             let is_load = moves_loads && is_movable_load(function, inst);
             let is_computation = !is_load && is_pure(function, inst) && !is_constant_load(function, inst);
             let registers: usize = function.defined(inst).map(|value| usize::from(function.values[value].width)).sum();
@@ -160,13 +160,13 @@ impl HoistSelection<'_> {
             // The instructions that load the constants which this instruction reads are moved too.
             for value in uses {
                 if let Some(constant) = self.definition_in_loop(value) {
-                    self.choose(constant, before);
+                    self.add_chosen_inst(constant, before);
                 }
             }
             if let Some(synchronization) = synchronization {
-                self.choose(synchronization, before);
+                self.add_chosen_inst(synchronization, before);
             }
-            self.choose(inst, before);
+            self.add_chosen_inst(inst, before);
             self.registers += registers;
             if is_load { stats.loads += 1 } else { stats.computations += 1 }
         }
@@ -186,7 +186,7 @@ impl HoistSelection<'_> {
     }
 
     /// Adds an instruction to the chosen ones and records `before`, the preheader, as its block.
-    fn choose(&mut self, inst: Inst, before: Block) {
+    fn add_chosen_inst(&mut self, inst: Inst, before: Block) {
         self.inst_blocks[inst.position()] = Some(before);
         self.chosen.push(inst);
     }
@@ -194,7 +194,7 @@ impl HoistSelection<'_> {
 
 /// If the instruction at index `at` of a block broadcasts the value of a fixed lane to the whole warp, returns the `WARPSYNC` directly
 /// before it; otherwise `None`.
-fn synchronization_of(function: &Function, block: Block, at: usize) -> Option<Inst> {
+fn warpsync_of_broadcast(function: &Function, block: Block, at: usize) -> Option<Inst> {
     let insts = &function.blocks[block].insts;
     let (before, inst) = (insts[at.checked_sub(1)?], insts[at]);
     let is_bare = |inst: Inst| function.insts[inst].guard.is_none() && function.insts[inst].memory.is_none();

@@ -13,7 +13,7 @@ use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 /// Inserts the instructions without an effect that ptxas emits for a machine: a shuffle at the start, a `NOP` before each barrier.
 pub fn run(function: &mut Function, machine: &Machine) {
     if machine.shuffle_at_start == 1 {
-        let shuffle = idle_shuffle(function);
+        let shuffle = new_idle_shuffle(function);
         let entry = function.entry();
         function.blocks[entry].insts.insert(0, shuffle);
     }
@@ -36,7 +36,7 @@ pub fn run(function: &mut Function, machine: &Machine) {
 }
 
 /// Creates an `@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ`.
-fn idle_shuffle(function: &mut Function) -> Inst {
+fn new_idle_shuffle(function: &mut Function) -> Inst {
     let never = Guard { kind: OperandKind::Zero(RegFile::Predicate), negated: true };
     let operands = [Operand::PT, Operand::RZ, Operand::RZ, Operand::RZ, Operand::RZ];
     function.new_inst(Op::Machine(Opcode::SHFL), Symbols::from_slice(&[Symbol::IDX]), Some(never), &operands, 2)

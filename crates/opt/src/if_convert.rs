@@ -34,7 +34,7 @@ use crate::remarks::Remarks;
 use crate::straighten;
 
 /// Number of rounds over all branches. In the second round, an arm may contain instructions of branches converted in the first.
-const ROUNDS: usize = 2;
+const CONVERSION_ROUNDS: usize = 2;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -44,21 +44,21 @@ pub struct Stats {
 }
 
 /// Name of the pass in remarks.
-const PASS: &str = "if-convert";
+const PASS_NAME: &str = "if-convert";
 
 /// Replaces short branches by guarded instructions in a whole function.
 pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
-    run_with_remarks(function, hardware, &mut Remarks::default())
+    run_and_record_remarks(function, hardware, &mut Remarks::default())
 }
 
 /// Runs the pass like [`run`], and records for each candidate branch whether it was converted, or why not.
-pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
+pub fn run_and_record_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
     let costs = hardware.costs;
-    let limits = ArmLimits { without_loads: costs.taken_branch as usize, with_loads: costs.diverging_branch as usize };
+    let limits = ArmInstLimits { without_loads: costs.taken_branch as usize, with_loads: costs.diverging_branch as usize };
     let mut stats = Stats::default();
-    for _ in 0..ROUNDS {
-        remarks.forget_missed(PASS);
-        let converted = convert_all(function, hardware.target, limits, remarks);
+    for _ in 0..CONVERSION_ROUNDS {
+        remarks.forget_missed(PASS_NAME);
+        let converted = convert_all_branches(function, hardware.target, limits, remarks);
         stats.branches += converted;
         if converted == 0 || straighten::run(function, hardware.target) == 0 {
             break;
@@ -81,7 +81,7 @@ struct ConvertibleBranch {
 
 /// Maximum total number of instructions in the arms of a branch.
 #[derive(Clone, Copy)]
-struct ArmLimits {
+struct ArmInstLimits {
     /// Limit for arms with at most one load.
     without_loads: usize,
     /// Limit for arms with several loads. It is higher, because guarded loads of several arms are in flight at the same time, while loads
@@ -89,9 +89,9 @@ struct ArmLimits {
     with_loads: usize,
 }
 
-impl ArmLimits {
+impl ArmInstLimits {
     /// Returns the maximum total number of instructions in `arms` for which the branch is converted.
-    fn max_insts(self, function: &Function, arms: &[Block]) -> usize {
+    fn max_insts_in_arms(self, function: &Function, arms: &[Block]) -> usize {
         let insts = arms.iter().flat_map(|&arm| &function.blocks[arm].insts);
         let has_loads = insts.filter(|&&inst| function.insts[inst].op.effect() == Effect::Reads).nth(1).is_some();
         if has_loads { self.with_loads } else { self.without_loads }
@@ -99,7 +99,7 @@ impl ArmLimits {
 }
 
 /// Replaces all short branches of a function by guarded instructions, in one round. Returns the number of branches replaced.
-fn convert_all(function: &mut Function, target: Target, limits: ArmLimits, remarks: &mut Remarks) -> usize {
+fn convert_all_branches(function: &mut Function, target: Target, limits: ArmInstLimits, remarks: &mut Remarks) -> usize {
     let flow = ControlFlow::compute(function);
     let readers = ReaderCounts::count(function);
     let mut removed: Vec<bool> = vec![false; function.blocks.len()];
@@ -109,38 +109,38 @@ fn convert_all(function: &mut Function, target: Target, limits: ArmLimits, remar
         if removed[block.position()] || !flow.is_reachable(block) {
             continue;
         }
-        let Some(branch) = match_branch(function, &flow, block) else { continue };
+        let Some(branch) = match_convertible_branch(function, &flow, block) else { continue };
         let arms: SmallVec<[Block; 2]> = branch.taken_arm.into_iter().chain(branch.other_arm).collect();
         let size: usize = arms.iter().map(|&arm| function.blocks[arm].insts.len() - 1).sum();
-        let limit = limits.max_insts(function, &arms);
+        let limit = limits.max_insts_in_arms(function, &arms);
         let place = function.insts[function.terminators(block)[0]].location;
         let is_open = arms.iter().all(|&arm| !removed[arm.position()]);
         let obstacle = if size > limit {
             Some("a taken branch is cheaper than its arms")
-        } else if !is_open || !arms.iter().all(|&arm| may_guard_all(function, arm, branch.guard, target)) {
+        } else if !is_open || !arms.iter().all(|&arm| may_guard_all_insts(function, arm, branch.guard, target)) {
             Some("an instruction of its arms cannot be executed under a guard")
-        } else if !phis_are_simple(function, &branch, block) {
+        } else if !are_join_phis_selectable(function, &branch, block) {
             Some("a value that its arms compute cannot be selected by a guard")
         } else {
             None
         };
         if let Some(obstacle) = obstacle {
-            remarks.missed(PASS, place, || format!("{obstacle} ({size} instructions, a taken branch costs {limit} cycles)"));
+            remarks.missed(PASS_NAME, place, || format!("{obstacle} ({size} instructions, a taken branch costs {limit} cycles)"));
             continue;
         }
-        convert(function, &readers, block, &branch, target);
+        convert_branch(function, &readers, block, &branch, target);
         arms.iter().for_each(|arm| removed[arm.position()] = true);
         converted += 1;
-        remarks.done(PASS, place, || format!("the branch was replaced by {size} guarded instructions"));
+        remarks.done(PASS_NAME, place, || format!("the branch was replaced by {size} guarded instructions"));
     }
     function.layout.retain(|block| !removed[block.position()]);
     converted
 }
 
 /// Matches the conditional branch at the end of a block; `None` unless each arm has one predecessor and all paths meet in one block.
-fn match_branch(function: &Function, flow: &ControlFlow, block: Block) -> Option<ConvertibleBranch> {
+fn match_convertible_branch(function: &Function, flow: &ControlFlow, block: Block) -> Option<ConvertibleBranch> {
     let [first, second] = *function.terminators(block) else { return None };
-    let (taken, other) = (plain_target(function, first)?, plain_target(function, second)?);
+    let (taken, other) = (plain_branch_target(function, first)?, plain_branch_target(function, second)?);
     let guard = function.insts[first].guard.filter(|guard| matches!(guard.kind, OperandKind::Value(_)))?;
     if function.insts[second].guard.is_some() || taken == other {
         return None;
@@ -148,7 +148,7 @@ fn match_branch(function: &Function, flow: &ControlFlow, block: Block) -> Option
     let arm = |arm: Block| {
         let [branch] = function.terminators(arm) else { return None };
         let is_arm = arm != block && flow.predecessors(arm) == [block] && function.insts[*branch].guard.is_none();
-        plain_target(function, *branch).filter(|&next| is_arm && next != arm)
+        plain_branch_target(function, *branch).filter(|&next| is_arm && next != arm)
     };
     match (arm(taken), arm(other)) {
         (Some(join), _) if join == other => Some(ConvertibleBranch { guard, taken_arm: Some(taken), other_arm: None, join }),
@@ -161,7 +161,7 @@ fn match_branch(function: &Function, flow: &ControlFlow, block: Block) -> Option
 }
 
 /// Returns the target of a `BRA` without modifiers; `None` for other instructions.
-fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
+fn plain_branch_target(function: &Function, inst: Inst) -> Option<Block> {
     let data = &function.insts[inst];
     match function.operands(inst) {
         [Operand { kind: OperandKind::Block(target), .. }] if data.is_machine(Opcode::BRA) && data.modifiers.is_empty() => Some(*target),
@@ -188,20 +188,20 @@ impl ReaderCounts {
     }
 
     /// Returns the number of instructions that read a value; 0 for values created later.
-    fn count_of(&self, value: Value) -> u32 {
+    fn reader_count(&self, value: Value) -> u32 {
         self.counts.get(value.position()).copied().unwrap_or(0)
     }
 }
 
 /// Returns whether every instruction of an arm, except the branch at its end, may execute under a guard.
-fn may_guard_all(function: &mut Function, arm: Block, guard: Guard, target: Target) -> bool {
+fn may_guard_all_insts(function: &mut Function, arm: Block, guard: Guard, target: Target) -> bool {
     let insts: SmallVec<[Inst; 16]> = function.blocks[arm].insts.iter().copied().collect();
     let Some((_, body)) = insts.split_last() else { return false };
-    body.iter().all(|&inst| may_guard(function, inst, guard, target))
+    body.iter().all(|&inst| may_execute_under_guard(function, inst, guard, target))
 }
 
 /// Returns whether an instruction may execute under a guard: it works on one thread, is not guarded yet, and can be encoded with the guard.
-fn may_guard(function: &mut Function, inst: Inst, guard: Guard, target: Target) -> bool {
+fn may_execute_under_guard(function: &mut Function, inst: Inst, guard: Guard, target: Target) -> bool {
     let data = &function.insts[inst];
     let is_thread_file = |file| matches!(file, RegFile::General | RegFile::Predicate);
     let is_own = |operand: &Operand| matches!(operand.role, Role::Plain | Role::Bracket(_));
@@ -231,7 +231,7 @@ fn may_guard(function: &mut Function, inst: Inst, guard: Guard, target: Target) 
 
 /// Returns whether every phi of the block where the paths of a branch meet has, for both paths, a source that a guarded instruction can
 /// select.
-fn phis_are_simple(function: &Function, branch: &ConvertibleBranch, block: Block) -> bool {
+fn are_join_phis_selectable(function: &Function, branch: &ConvertibleBranch, block: Block) -> bool {
     let (taken, other) = join_predecessors(branch, block);
     let is_simple = |source: Option<Operand>| match source.map(|source| source.kind) {
         Some(OperandKind::Value(part)) => part == function.whole(part.value) || function.values[part.value].file == RegFile::General,
@@ -242,10 +242,9 @@ fn phis_are_simple(function: &Function, branch: &ConvertibleBranch, block: Block
         let file = function.results(phi)[0].value().map(|value| function.values[value].file);
         matches!(file, Some(RegFile::General | RegFile::Predicate))
     };
-    function
-        .phis(branch.join)
-        .iter()
-        .all(|&phi| is_thread_phi(phi) && is_simple(source_from(function, phi, taken)) && is_simple(source_from(function, phi, other)))
+    function.phis(branch.join).iter().all(|&phi| {
+        is_thread_phi(phi) && is_simple(phi_source_for(function, phi, taken)) && is_simple(phi_source_for(function, phi, other))
+    })
 }
 
 /// Returns the predecessors of the block where the two paths of a branch meet: first the one on the path where the guard holds, then the
@@ -255,19 +254,19 @@ fn join_predecessors(branch: &ConvertibleBranch, block: Block) -> (Block, Block)
 }
 
 /// Returns the source of a phi for the predecessor `from`; `None` if the phi has none.
-fn source_from(function: &Function, phi: Inst, from: Block) -> Option<Operand> {
+fn phi_source_for(function: &Function, phi: Inst, from: Block) -> Option<Operand> {
     function.sources(phi).chunks_exact(2).find(|pair| pair[1].kind == OperandKind::Block(from)).map(|pair| pair[0])
 }
 
 /// Replaces the branch at the end of `block` by the instructions of its arms, guarded where needed, and updates the phis of the block where
 /// the paths meet.
-fn convert(function: &mut Function, readers: &ReaderCounts, block: Block, branch: &ConvertibleBranch, target: Target) {
+fn convert_branch(function: &mut Function, readers: &ReaderCounts, block: Block, branch: &ConvertibleBranch, target: Target) {
     let (taken, other) = join_predecessors(branch, block);
     let phis: SmallVec<[Inst; 8]> = function.phis(branch.join).iter().copied().collect();
     let pairs: SmallVec<[(Operand, Operand); 8]> = phis
         .iter()
         .map(|&phi| {
-            let source = |from| source_from(function, phi, from).unwrap_or(Operand::new(OperandKind::Undefined));
+            let source = |from| phi_source_for(function, phi, from).unwrap_or(Operand::new(OperandKind::Undefined));
             (source(taken), source(other))
         })
         .collect();
@@ -279,13 +278,13 @@ fn convert(function: &mut Function, readers: &ReaderCounts, block: Block, branch
     let merged = match (branch.taken_arm, branch.other_arm) {
         (Some(arm), None) => {
             let pairs: SmallVec<[(Operand, Operand); 8]> = pairs.iter().map(|&(taken, other)| (other, taken)).collect();
-            append_arm(function, readers, block, arm, branch.guard, &pairs, target)
+            append_arm_to_block(function, readers, block, arm, branch.guard, &pairs, target)
         }
         (taken_arm, Some(arm)) => {
             if let Some(first) = taken_arm {
-                append_arm(function, readers, block, first, branch.guard, &[], target);
+                append_arm_to_block(function, readers, block, first, branch.guard, &[], target);
             }
-            append_arm(function, readers, block, arm, negated, &pairs, target)
+            append_arm_to_block(function, readers, block, arm, negated, &pairs, target)
         }
         (None, None) => return,
     };
@@ -304,7 +303,7 @@ fn convert(function: &mut Function, readers: &ReaderCounts, block: Block, branch
 
 /// Appends the instructions of an arm to `block`, under `guard`. Each of `pairs` is an old value and a value of the arm; returns, for each
 /// pair, an operand that is the value of the arm if the guard holds and the old value otherwise.
-fn append_arm(
+fn append_arm_to_block(
     function: &mut Function,
     readers: &ReaderCounts,
     block: Block,
@@ -320,7 +319,7 @@ fn append_arm(
     // Pairs of whole values come first. A later pair of single registers of two such values then becomes the same register of their merged
     // value.
     let mut order: SmallVec<[usize; 8]> = (0..pairs.len()).collect();
-    order.sort_by_key(|&at| !is_whole(function, pairs[at].1));
+    order.sort_by_key(|&at| !reads_whole_value(function, pairs[at].1));
     for (done, &at) in order.iter().enumerate() {
         let (mut old, new) = pairs[at];
         if old.kind == new.kind || new.kind == OperandKind::Undefined {
@@ -330,23 +329,25 @@ fn append_arm(
             merged[at] = merged[same];
             continue;
         }
-        let container = order[..done].iter().find(|&&whole| is_register_of(function, pairs[at], pairs[whole]));
+        let container = order[..done].iter().find(|&&whole| is_same_register_of_pair(function, pairs[at], pairs[whole]));
         if let (Some(&whole), Some(part)) = (container, new.part())
             && let Some(value) = merged[whole].value()
         {
             merged[at] = Operand::from(Part { value, ..part });
             continue;
         }
-        if !is_whole(function, old) {
-            let (copy, result) = new_copy(function, None, &[old]);
+        if !reads_whole_value(function, old) {
+            let (copy, result) = new_copy_inst(function, None, &[old]);
             function.blocks[block].insts.push(copy);
             old = result;
         }
-        let uses = pairs.iter().filter(|&&pair| pair == pairs[at] || is_register_of(function, pair, pairs[at])).count();
-        merged[at] = if old.kind == OperandKind::Undefined || tie_definition(function, readers, &insts, guard, (old, new, uses), target) {
+        let uses = pairs.iter().filter(|&&pair| pair == pairs[at] || is_same_register_of_pair(function, pair, pairs[at])).count();
+        merged[at] = if old.kind == OperandKind::Undefined
+            || tie_definition_to_old_value(function, readers, &insts, guard, (old, new, uses), target)
+        {
             new
         } else {
-            let (copy, result) = new_copy(function, Some(guard), &[new, old.with_role(Role::Tied(0))]);
+            let (copy, result) = new_copy_inst(function, Some(guard), &[new, old.with_role(Role::Tied(0))]);
             extra.push(copy);
             result
         };
@@ -369,24 +370,24 @@ fn append_arm(
 }
 
 /// Returns whether an operand reads all registers of a value, or is not a value.
-fn is_whole(function: &Function, operand: Operand) -> bool {
+fn reads_whole_value(function: &Function, operand: Operand) -> bool {
     operand.part().is_none_or(|part| part == function.whole(part.value))
 }
 
 /// Returns whether the operands of `pair` are the same registers of the two values of `whole`, as `(%x[1], %y[1])` for `(%x, %y)`.
-fn is_register_of(function: &Function, pair: (Operand, Operand), whole: (Operand, Operand)) -> bool {
+fn is_same_register_of_pair(function: &Function, pair: (Operand, Operand), whole: (Operand, Operand)) -> bool {
     let (Some(old), Some(new)) = (pair.0.part(), pair.1.part()) else { return false };
-    is_whole(function, whole.0)
-        && is_whole(function, whole.1)
+    reads_whole_value(function, whole.0)
+        && reads_whole_value(function, whole.1)
         && (whole.0.value(), whole.1.value()) == (Some(old.value), Some(new.value))
         && (old.first, old.count) == (new.first, new.count)
-        && !is_whole(function, pair.0)
-        && !is_whole(function, pair.1)
+        && !reads_whole_value(function, pair.0)
+        && !reads_whole_value(function, pair.1)
 }
 
 /// Creates a `COPY` of `sources[0]` to a new value. A second source is the tied operand, which the result keeps if the guard does not hold.
 /// Returns the instruction and the new value.
-fn new_copy(function: &mut Function, guard: Option<Guard>, sources: &[Operand]) -> (Inst, Operand) {
+fn new_copy_inst(function: &mut Function, guard: Option<Guard>, sources: &[Operand]) -> (Inst, Operand) {
     let class = sources[0].part().map_or(Class::R, |part| {
         let Class { file, align, .. } = function.values[part.value];
         Class { file, width: part.count, align: align.min(part.count.next_power_of_two()) }
@@ -401,7 +402,7 @@ fn new_copy(function: &mut Function, guard: Option<Guard>, sources: &[Operand]) 
 /// Guards the instruction in `insts` that defines `new`, and ties its result to `old`, so that the result is `old` if the guard does not
 /// hold. Returns false and changes nothing if none of `insts` defines `new`, if `new` has more readers than `uses` phis, or if the target
 /// cannot encode the guarded instruction.
-fn tie_definition(
+fn tie_definition_to_old_value(
     function: &mut Function,
     readers: &ReaderCounts,
     insts: &[Inst],
@@ -409,7 +410,7 @@ fn tie_definition(
     (old, new, uses): (Operand, Operand, usize),
     target: Target,
 ) -> bool {
-    let is_only_read_here = |&value: &Value| readers.count_of(value) as usize == uses && is_whole(function, new);
+    let is_only_read_here = |&value: &Value| readers.reader_count(value) as usize == uses && reads_whole_value(function, new);
     let Some(value) = new.value().filter(is_only_read_here) else { return false };
     let Some(&inst) = insts.iter().find(|&&inst| function.defined(inst).any(|defined| defined == value)) else { return false };
     let is_copy = function.insts[inst].is(Pseudo::Copy);

@@ -15,16 +15,16 @@ use oriole_isa::{Effect, Opcode, Symbols};
 use rustc_hash::FxHashSet;
 
 /// Maximum number of passes over the instructions of a loop to find the values that depend on memory.
-const MAX_SWEEPS: usize = 8;
+const MAX_LOOP_SWEEPS: usize = 8;
 
 /// Inserts `YIELD` at the start of loops that may wait for other threads. Returns the number of instructions inserted.
 pub fn run(function: &mut Function, _target: Target) -> usize {
-    if !function.accesses.iter().any(is_strong) {
+    if !function.accesses.iter().any(is_strong_access) {
         return 0;
     }
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
-    let waiting = waiting_headers(function, &loops);
+    let waiting = waiting_loop_headers(function, &loops);
     for &header in &waiting {
         let position = function.phis(header).len();
         let inst = function.new_inst(Op::Machine(Opcode::YIELD), Symbols::new(), None, &[], 0);
@@ -36,27 +36,28 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
 }
 
 /// Returns the headers of the loops in which a thread may wait for other threads; the pass inserts a `YIELD` into each.
-pub(crate) fn waiting_headers(function: &Function, loops: &Loops) -> Vec<Block> {
-    let reads_shared_state = |block: &Block| {
+pub(crate) fn waiting_loop_headers(function: &Function, loops: &Loops) -> Vec<Block> {
+    let reads_concurrent_memory = |block: &Block| {
         let insts = &function.blocks[*block].insts;
-        !insts.iter().any(|&inst| is_retried_swap(function, inst)) && insts.iter().any(|&inst| reads_shared_state(function, inst))
+        !insts.iter().any(|&inst| is_swap_of_retry_loop(function, inst))
+            && insts.iter().any(|&inst| reads_concurrent_memory(function, inst))
     };
     loops
         .iter()
-        .filter(|&id| loops.blocks(id).iter().any(reads_shared_state) && exit_depends_on_memory(function, loops, id))
+        .filter(|&id| loops.blocks(id).iter().any(reads_concurrent_memory) && exit_depends_on_memory(function, loops, id))
         .map(|id| loops.get(id).header)
         .collect()
 }
 
 /// Returns whether an instruction reads memory that other threads may change, by a volatile, atomic or ordered access.
-fn reads_shared_state(function: &Function, inst: Inst) -> bool {
-    function.insts[inst].memory.is_some_and(|id| is_strong(&function.accesses[id])) && reads_memory(function, inst)
+fn reads_concurrent_memory(function: &Function, inst: Inst) -> bool {
+    function.insts[inst].memory.is_some_and(|id| is_strong_access(&function.accesses[id])) && reads_memory(function, inst)
 }
 
 /// Returns whether an instruction is the compare-and-swap of a retry loop that instruction selection emits for an atomic operation. Such a
 /// loop does not wait for other threads: the swap of one of the threads always succeeds. (PTX's `atom.cas` is never selected as this form,
 /// `.CAST`.)
-fn is_retried_swap(function: &Function, inst: Inst) -> bool {
+fn is_swap_of_retry_loop(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     data.is_machine(Opcode::ATOMS) && data.modifiers.iter().any(|symbol| symbol.spelling() == ".CAST")
 }
@@ -78,12 +79,12 @@ fn exit_depends_on_memory(function: &Function, loops: &Loops, id: LoopId) -> boo
     });
     let mut read: FxHashSet<Value> = FxHashSet::default();
     // Values that depend on memory through a phi may need further sweeps; a loop that needs more than the maximum counts as waiting.
-    for _ in 0..MAX_SWEEPS {
+    for _ in 0..MAX_LOOP_SWEEPS {
         let before = read.len();
         for &inst in blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
             let depends = function.used(inst).any(|part| read.contains(&part.value));
             let effect = function.insts[inst].op.effect();
-            if effect == Effect::Control && (depends || !is_plain_branch(function, inst)) {
+            if effect == Effect::Control && (depends || !is_control_flow_without_wait(function, inst)) {
                 return true;
             }
             if depends || reads_memory(function, inst) {
@@ -99,19 +100,19 @@ fn exit_depends_on_memory(function: &Function, loops: &Loops, id: LoopId) -> boo
 
 /// Returns whether a control-flow instruction is a direct branch, an exit, an instruction for convergence barriers, or a call of a slow
 /// path (a function for the rare cases of an operation such as division, which waits for no thread).
-fn is_plain_branch(function: &Function, inst: Inst) -> bool {
+fn is_control_flow_without_wait(function: &Function, inst: Inst) -> bool {
     matches!(function.insts[inst].op, Op::Machine(Opcode::BRA | Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK))
         || function.calls_slow_path(inst)
 }
 
 /// Returns whether a thread may wait for other threads at an instruction, or in the function that it calls.
-pub(crate) fn may_wait_at(function: &Function, inst: Inst) -> bool {
+pub(crate) fn may_wait_for_threads_at(function: &Function, inst: Inst) -> bool {
     let opcode = function.insts[inst].op.machine();
     let waits = opcode.is_some_and(|opcode| opcode == Opcode::CALL || opcode.properties().waits_for_threads);
     waits && !function.calls_slow_path(inst)
 }
 
 /// Returns whether a memory access is volatile or has an ordering stronger than weak, so that other threads may observe it.
-pub(crate) fn is_strong(access: &MemoryAccess) -> bool {
+pub(crate) fn is_strong_access(access: &MemoryAccess) -> bool {
     access.volatile || access.order != Order::Weak
 }

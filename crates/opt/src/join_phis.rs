@@ -53,7 +53,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
 }
 
 /// A set of phis of one block that one phi of a tuple is to replace.
-struct PhiSet {
+struct JoinablePhis {
     /// The tuple whose registers are the sources of the phis for one of the predecessors.
     source_tuple: Value,
     /// The phis, one for each register of the tuple, in register order.
@@ -61,7 +61,7 @@ struct PhiSet {
 }
 
 /// Finds the sets of phis of a block whose sources, for one predecessor, are all registers of one tuple.
-fn find_phi_sets(function: &Function, definitions: &Definitions, block: Block) -> Vec<PhiSet> {
+fn find_phi_sets(function: &Function, definitions: &Definitions, block: Block) -> Vec<JoinablePhis> {
     let phis = function.phis(block);
     let mut tuples: Vec<(Value, Block)> = Vec::new();
     let mut found: FxHashMap<(Value, Block), Vec<Option<Inst>>> = FxHashMap::default();
@@ -82,7 +82,7 @@ fn find_phi_sets(function: &Function, definitions: &Definitions, block: Block) -
         let Some(phis) = found.remove(&key).and_then(|slots| slots.into_iter().collect::<Option<Vec<Inst>>>()) else { continue };
         if !phis.iter().any(|phi| taken.contains(phi)) {
             taken.extend(&phis);
-            sets.push(PhiSet { source_tuple: key.0, phis });
+            sets.push(JoinablePhis { source_tuple: key.0, phis });
         }
     }
     sets
@@ -106,7 +106,7 @@ fn tuple_register(function: &Function, definitions: &Definitions, source: Operan
 }
 
 /// Creates one tuple phi for a set of phis, and turns the old phis into copies of its registers.
-fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block, set: &PhiSet) {
+fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block, set: &JoinablePhis) {
     let tuple = function.new_value(function.values[set.source_tuple]);
     let predecessors: Vec<Block> = phi_sources(function, set.phis[0]).map(|(_, from)| from).collect();
     let mut operands = vec![Operand::from(function.whole(tuple))];
@@ -130,7 +130,7 @@ fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block
 
 /// Returns the tuple of the sources that the phis of a set have for the predecessor `from`. If the sources are not one tuple already, packs
 /// them into one at the end of the predecessor.
-fn source_tuple_for(function: &mut Function, definitions: &Definitions, set: &PhiSet, from: Block) -> Operand {
+fn source_tuple_for(function: &mut Function, definitions: &Definitions, set: &JoinablePhis, from: Block) -> Operand {
     let class = function.values[set.source_tuple];
     let words: Vec<Operand> = set
         .phis

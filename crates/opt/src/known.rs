@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::definitions::{Definitions, KnownWord};
 
 /// Maximum length of a chain of dependent instructions to look through.
-const MAX_DEPTH: usize = 6;
+const MAX_DEPENDENCE_CHAIN: usize = 6;
 
 /// Truth table of `LOP3` for the bitwise AND of its first two sources.
 pub(crate) const LUT_AND: i64 = 0xc0;
@@ -19,14 +19,14 @@ pub(crate) struct OperandFacts<'a> {
     function: &'a Function,
     /// For each value, the instruction that defines it.
     definitions: &'a Definitions,
-    /// Number of instructions between the queried operand and the one that is analyzed now; at most [`MAX_DEPTH`].
+    /// Number of instructions between the queried operand and the one that is analyzed now; at most [`MAX_DEPENDENCE_CHAIN`].
     depth: usize,
     /// An assumption for case analysis: this value is this constant. `None` if nothing is assumed.
     assumed: Option<(Value, u32)>,
 }
 
 /// Maximum number of constants that nested selections (`SEL`) may choose from; with more, nothing is derived.
-const MAX_CONSTANTS: usize = 4;
+const MAX_SELECTED_CONSTANTS: usize = 4;
 
 /// A value that is one of a few constants, chosen by a `SEL` whose sources may be `SEL`s too.
 struct ConstantSelection {
@@ -34,7 +34,7 @@ struct ConstantSelection {
     value: Value,
     /// The possible constants if the predicate is true, and those if it is false. There are several if that source is the result of another
     /// `SEL`.
-    constants: [SmallVec<[u32; MAX_CONSTANTS]>; 2],
+    constants: [SmallVec<[u32; MAX_SELECTED_CONSTANTS]>; 2],
     /// The predicate of the `SEL`.
     predicate: Operand,
 }
@@ -46,20 +46,20 @@ impl<'a> OperandFacts<'a> {
     }
 
     /// Returns the analysis with a depth greater by one, to analyze the sources of an instruction; `None` beyond the maximum depth.
-    fn deeper(self) -> Option<OperandFacts<'a>> {
-        (self.depth < MAX_DEPTH).then_some(OperandFacts { depth: self.depth + 1, ..self })
+    fn one_level_deeper(self) -> Option<OperandFacts<'a>> {
+        (self.depth < MAX_DEPENDENCE_CHAIN).then_some(OperandFacts { depth: self.depth + 1, ..self })
     }
 
     /// Returns the value that an operand reads (with copies followed to the original) and the instruction that defines it; `None` if the
     /// instruction is guarded, or if the operand is not a whole single register.
-    pub(crate) fn definition(&self, operand: &Operand) -> Option<(Value, Inst)> {
+    pub(crate) fn definition_of_operand(&self, operand: &Operand) -> Option<(Value, Inst)> {
         let part = self.definitions.origin(self.function, operand.part().filter(|part| part.count == 1)?);
         let is_single = self.function.values[part.value].width == 1;
-        Some((part.value, self.definitions.unguarded(self.function, part.value).filter(|_| is_single)?))
+        Some((part.value, self.definitions.unguarded_definition_of(self.function, part.value).filter(|_| is_single)?))
     }
 
     /// Returns whether an instruction has exactly these modifiers.
-    fn has_modifiers(&self, inst: Inst, expected: &[&str]) -> bool {
+    fn has_exactly_modifiers(&self, inst: Inst, expected: &[&str]) -> bool {
         self.function.insts[inst].modifiers.iter().map(|modifier| modifier.spelling()).eq(expected.iter().copied())
     }
 
@@ -82,11 +82,11 @@ impl<'a> OperandFacts<'a> {
                 {
                     return Some(number);
                 }
-                let (value, inst) = self.definition(operand)?;
+                let (value, inst) = self.definition_of_operand(operand)?;
                 if let Some((_, number)) = self.assumed.filter(|assumed| assumed.0 == value) {
                     return Some(number);
                 }
-                self.deeper()?.word_of_result(value, inst)
+                self.one_level_deeper()?.constant_word_of_result(value, inst)
             }
             _ => None,
         }
@@ -94,22 +94,24 @@ impl<'a> OperandFacts<'a> {
 
     /// Returns the value `value` that `inst` computes if it is a compile-time constant; `None` if it is not, or if it is not the first
     /// result.
-    fn word_of_result(self, value: Value, inst: Inst) -> Option<u32> {
+    fn constant_word_of_result(self, value: Value, inst: Inst) -> Option<u32> {
         let operands = self.function.operands(inst);
         if operands[0].value() != Some(value) {
             return None;
         }
         match self.function.insts[inst].op {
             Op::Pseudo(Pseudo::Copy) if operands.len() == 2 => self.word(&operands[1]),
-            Op::Machine(Opcode::MOV | Opcode::UMOV) if operands.len() == 2 && self.has_modifiers(inst, &[]) => self.word(&operands[1]),
-            Op::Machine(Opcode::LOP3 | Opcode::ULOP3) if self.is_logic(inst) => {
+            Op::Machine(Opcode::MOV | Opcode::UMOV) if operands.len() == 2 && self.has_exactly_modifiers(inst, &[]) => {
+                self.word(&operands[1])
+            }
+            Op::Machine(Opcode::LOP3 | Opcode::ULOP3) if self.is_logic_without_predicates(inst) => {
                 let [a, b, c] = [self.word(&operands[1])?, self.word(&operands[2])?, self.word(&operands[3])?];
                 Some(evaluate_logic(operands[4].integer()?, a, b, c))
             }
-            Op::Machine(Opcode::IADD3 | Opcode::UIADD3) if self.has_modifiers(inst, &[]) && operands.len() == 6 => {
+            Op::Machine(Opcode::IADD3 | Opcode::UIADD3) if self.has_exactly_modifiers(inst, &[]) && operands.len() == 6 => {
                 operands[3..6].iter().try_fold(0_u32, |sum, summand| Some(sum.wrapping_add(self.constant_summand(summand)?)))
             }
-            Op::Machine(Opcode::IADD3 | Opcode::UIADD3) if self.has_modifiers(inst, &[".X"]) && operands.len() == 8 => {
+            Op::Machine(Opcode::IADD3 | Opcode::UIADD3) if self.has_exactly_modifiers(inst, &[".X"]) && operands.len() == 8 => {
                 let is_without_carry = self.truth(&operands[6]) == Some(false) && self.truth(&operands[7]) == Some(false);
                 let sum = || Some(self.word(&operands[3])?.wrapping_add(self.word(&operands[4])?).wrapping_add(self.word(&operands[5])?));
                 is_without_carry.then(sum).flatten()
@@ -146,13 +148,13 @@ impl<'a> OperandFacts<'a> {
     /// If a predicate operand compares the result of a selection between constants, returns the predicate that always has the same truth
     /// value; otherwise `None`. For example, `(a ? 16 : 0) != 0` is `a`.
     pub(crate) fn equivalent_predicate(self, operand: &Operand) -> Option<Operand> {
-        let (_, inst) = self.definition(operand)?;
+        let (_, inst) = self.definition_of_operand(operand)?;
         if !matches!(self.function.insts[inst].op, Op::Machine(Opcode::ISETP) | Op::Pseudo(Pseudo::Copy)) {
             return None;
         }
         let compared = self.function.sources(inst).first()?;
         if self.function.insts[inst].is(Pseudo::Copy) {
-            let inner = self.deeper()?.equivalent_predicate(compared)?;
+            let inner = self.one_level_deeper()?.equivalent_predicate(compared)?;
             return Some(if operand.signs.has(Signs::NOT) { inner.inverted_predicate() } else { inner });
         }
         let selection = self.selection(compared)?;
@@ -172,19 +174,20 @@ impl<'a> OperandFacts<'a> {
     /// Returns the selection between constants that an operand depends on; `None` if the operand also depends on another value that is not
     /// constant.
     fn selection(self, operand: &Operand) -> Option<ConstantSelection> {
-        let (value, inst) = self.definition(operand)?;
-        let deeper = self.deeper()?;
+        let (value, inst) = self.definition_of_operand(operand)?;
+        let one_level_deeper = self.one_level_deeper()?;
         let sources = self.function.sources(inst);
         match self.function.insts[inst].op {
-            Op::Machine(Opcode::SEL) if self.has_modifiers(inst, &[]) && sources.len() == 3 => {
-                let numbers = [deeper.possible_words(&sources[0])?, deeper.possible_words(&sources[1])?];
+            Op::Machine(Opcode::SEL) if self.has_exactly_modifiers(inst, &[]) && sources.len() == 3 => {
+                let numbers = [one_level_deeper.possible_words(&sources[0])?, one_level_deeper.possible_words(&sources[1])?];
                 Some(ConstantSelection { value, constants: numbers, predicate: sources[2] })
             }
             Op::Machine(Opcode::LOP3 | Opcode::IADD3 | Opcode::MOV) | Op::Pseudo(Pseudo::Copy) => {
-                let is_unknown = |source: &&Operand| source.value().is_some() && deeper.word(&source.with_signs(Signs::NONE)).is_none();
+                let is_unknown =
+                    |source: &&Operand| source.value().is_some() && one_level_deeper.word(&source.with_signs(Signs::NONE)).is_none();
                 let mut unknown = sources.iter().filter(is_unknown);
                 let (source, None) = (unknown.next()?, unknown.next()) else { return None };
-                deeper.selection(source)
+                one_level_deeper.selection(source)
             }
             _ => None,
         }
@@ -192,24 +195,25 @@ impl<'a> OperandFacts<'a> {
 
     /// Returns all constants that an operand may be: a known word, or the constants that nested selections choose from; `None` if they are
     /// not known or too many.
-    fn possible_words(self, operand: &Operand) -> Option<SmallVec<[u32; MAX_CONSTANTS]>> {
+    fn possible_words(self, operand: &Operand) -> Option<SmallVec<[u32; MAX_SELECTED_CONSTANTS]>> {
         if let Some(number) = self.word(operand) {
             return Some(SmallVec::from_slice(&[number]));
         }
-        let (_, inst) = self.definition(operand).filter(|_| operand.signs.is_empty())?;
+        let (_, inst) = self.definition_of_operand(operand).filter(|_| operand.signs.is_empty())?;
         let sources = self.function.sources(inst);
-        if !matches!(self.function.insts[inst].op, Op::Machine(Opcode::SEL)) || !self.has_modifiers(inst, &[]) || sources.len() != 3 {
+        if !matches!(self.function.insts[inst].op, Op::Machine(Opcode::SEL)) || !self.has_exactly_modifiers(inst, &[]) || sources.len() != 3
+        {
             return None;
         }
-        let mut found = self.deeper()?.possible_words(&sources[0])?;
-        found.extend(self.deeper()?.possible_words(&sources[1])?);
-        (found.len() <= MAX_CONSTANTS).then_some(found)
+        let mut found = self.one_level_deeper()?.possible_words(&sources[0])?;
+        found.extend(self.one_level_deeper()?.possible_words(&sources[1])?);
+        (found.len() <= MAX_SELECTED_CONSTANTS).then_some(found)
     }
 
     /// Returns whether an instruction is a `LOP3.LUT` or `ULOP3.LUT` that writes no predicate and reads none.
-    fn is_logic(self, inst: Inst) -> bool {
+    fn is_logic_without_predicates(self, inst: Inst) -> bool {
         let operands = self.function.operands(inst);
-        self.has_modifiers(inst, &[".LUT"])
+        self.has_exactly_modifiers(inst, &[".LUT"])
             && operands.len() == 6
             && self.function.insts[inst].result_count() == 1
             && self.truth(&operands[5]) == Some(false)
@@ -221,8 +225,8 @@ impl<'a> OperandFacts<'a> {
         let truth = match operand.kind {
             OperandKind::Zero(RegFile::Predicate | RegFile::UniformPredicate) => Some(true),
             OperandKind::Value(_) => {
-                let (value, inst) = self.definition(operand)?;
-                self.deeper()?.predicate_of_result(value, inst)
+                let (value, inst) = self.definition_of_operand(operand)?;
+                self.one_level_deeper()?.constant_truth_of_result(value, inst)
             }
             _ => None,
         };
@@ -230,24 +234,26 @@ impl<'a> OperandFacts<'a> {
     }
 
     /// Returns the truth value of the predicate `value`, a result of `inst`; `None` if it is not known.
-    fn predicate_of_result(self, value: Value, inst: Inst) -> Option<bool> {
+    fn constant_truth_of_result(self, value: Value, inst: Inst) -> Option<bool> {
         let operands = self.function.operands(inst);
         let result = operands.iter().position(|operand| operand.value() == Some(value))?;
         match self.function.insts[inst].op {
             Op::Pseudo(Pseudo::Copy) => self.truth(self.function.sources(inst).get(result)?),
-            Op::Machine(Opcode::PLOP3) if self.has_modifiers(inst, &[".LUT"]) && operands.len() == 7 => {
+            Op::Machine(Opcode::PLOP3) if self.has_exactly_modifiers(inst, &[".LUT"]) && operands.len() == 7 => {
                 let [a, b, c] = [self.truth(&operands[2])?, self.truth(&operands[3])?, self.truth(&operands[4])?];
                 let row = u32::from(a) << 2 | u32::from(b) << 1 | u32::from(c);
                 Some(operands[5 + result].integer()? >> row & 1 == 1)
             }
             Op::Machine(Opcode::ISETP) if result == 0 && operands.len() == 5 && self.truth(&operands[4]) == Some(true) => {
                 let is_equal = self.word(&operands[2])? == self.word(&operands[3])?;
-                let compares = |name: &str| self.has_modifiers(inst, &[name, ".AND"]) || self.has_modifiers(inst, &[name, ".U32", ".AND"]);
+                let compares = |name: &str| {
+                    self.has_exactly_modifiers(inst, &[name, ".AND"]) || self.has_exactly_modifiers(inst, &[name, ".U32", ".AND"])
+                };
                 if compares(".EQ") { Some(is_equal) } else { compares(".NE").then_some(!is_equal) }
             }
             // A sum whose upper bound is below 2^32 has no carry.
             Op::Machine(Opcode::IADD3 | Opcode::UIADD3)
-                if matches!(result, 1 | 2) && self.has_modifiers(inst, &[]) && operands.len() == 6 =>
+                if matches!(result, 1 | 2) && self.has_exactly_modifiers(inst, &[]) && operands.len() == 6 =>
             {
                 let most: u64 = operands[3..6].iter().map(|source| self.upper_bound(source)).sum();
                 (most <= u64::from(u32::MAX)).then_some(false)
@@ -267,43 +273,45 @@ impl<'a> OperandFacts<'a> {
         if let Some(number) = self.word(operand) {
             return u64::from(number);
         }
-        let Some((value, inst)) = self.definition(operand) else { return any };
-        let Some(deeper) = self.deeper() else { return any };
+        let Some((value, inst)) = self.definition_of_operand(operand) else { return any };
+        let Some(one_level_deeper) = self.one_level_deeper() else { return any };
         let operands = self.function.operands(inst);
         if operands[0].value() != Some(value) {
             return any;
         }
         match self.function.insts[inst].op {
-            Op::Machine(Opcode::LOP3 | Opcode::ULOP3) if deeper.is_logic(inst) && operands[4].integer() == Some(LUT_AND) => {
-                deeper.upper_bound(&operands[1]).min(deeper.upper_bound(&operands[2])).min(any)
+            Op::Machine(Opcode::LOP3 | Opcode::ULOP3)
+                if one_level_deeper.is_logic_without_predicates(inst) && operands[4].integer() == Some(LUT_AND) =>
+            {
+                one_level_deeper.upper_bound(&operands[1]).min(one_level_deeper.upper_bound(&operands[2])).min(any)
             }
             // The bytes that a permutation takes from the zero register are zero.
-            Op::Machine(Opcode::PRMT) if self.has_modifiers(inst, &[]) && deeper.word(&operands[3]) == Some(0) => {
-                let Some(selectors) = deeper.word(&operands[2]) else { return any };
+            Op::Machine(Opcode::PRMT) if self.has_exactly_modifiers(inst, &[]) && one_level_deeper.word(&operands[3]) == Some(0) => {
+                let Some(selectors) = one_level_deeper.word(&operands[2]) else { return any };
                 let used = (0..4).rev().find(|at| selectors >> (4 * at) & 4 == 0);
                 used.map_or(0, |at| (1 << (8 * (at + 1))) - 1)
             }
-            Op::Machine(Opcode::IADD3) if self.has_modifiers(inst, &[]) && operands.len() == 6 => {
+            Op::Machine(Opcode::IADD3) if self.has_exactly_modifiers(inst, &[]) && operands.len() == 6 => {
                 // A sum has up to three summands to analyze; counting it as two levels of depth limits the cost.
-                let Some(deeper) = deeper.deeper() else { return any };
-                operands[3..].iter().map(|source| deeper.upper_bound(source)).sum::<u64>().min(any)
+                let Some(one_level_deeper) = one_level_deeper.one_level_deeper() else { return any };
+                operands[3..].iter().map(|source| one_level_deeper.upper_bound(source)).sum::<u64>().min(any)
             }
-            Op::Machine(Opcode::SGXT | Opcode::USGXT) if self.has_modifiers(inst, &[".U32"]) => match operands[2].integer() {
+            Op::Machine(Opcode::SGXT | Opcode::USGXT) if self.has_exactly_modifiers(inst, &[".U32"]) => match operands[2].integer() {
                 Some(bits @ 0..=31) => (1 << bits) - 1,
                 _ => any,
             },
             Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LDL | Opcode::LD | Opcode::LDC) if self.has_modifier(inst, ".U8") => 0xff,
             Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LDL | Opcode::LD | Opcode::LDC) if self.has_modifier(inst, ".U16") => 0xffff,
             // The lowest bits of a left shift are zero.
-            Op::Machine(Opcode::SHF | Opcode::USHF) if self.has_modifiers(inst, &[".L", ".U32"]) => match operands[2].integer() {
-                Some(bits @ 0..=31) => (deeper.upper_bound(&operands[1]).min(any) << bits).min(any) >> bits << bits,
+            Op::Machine(Opcode::SHF | Opcode::USHF) if self.has_exactly_modifiers(inst, &[".L", ".U32"]) => match operands[2].integer() {
+                Some(bits @ 0..=31) => (one_level_deeper.upper_bound(&operands[1]).min(any) << bits).min(any) >> bits << bits,
                 _ => any,
             },
             Op::Machine(Opcode::SHF | Opcode::USHF)
-                if self.has_modifiers(inst, &[".R", ".U32", ".HI"]) && deeper.word(&operands[1]) == Some(0) =>
+                if self.has_exactly_modifiers(inst, &[".R", ".U32", ".HI"]) && one_level_deeper.word(&operands[1]) == Some(0) =>
             {
                 match operands[2].integer() {
-                    Some(bits @ 0..=31) => deeper.upper_bound(&operands[3]).min(any) >> bits,
+                    Some(bits @ 0..=31) => one_level_deeper.upper_bound(&operands[3]).min(any) >> bits,
                     _ => any,
                 }
             }
@@ -336,7 +344,7 @@ mod tests {
     }
 
     /// Parses a function that consists of the instructions `body`. Returns the function and the operands of its last instruction, `KEEP`.
-    fn kept(body: &str) -> (Function, Vec<Operand>) {
+    fn parse_with_keep(body: &str) -> (Function, Vec<Operand>) {
         let program = format!("func kernel @k ssa {{\nbb0:\n    %0:R, %1:P = ENTRY\n{body}\n    EXIT\n}}\n");
         let function = text::parse(&program).unwrap_or_else(|error| panic!("{error:?}\n{program}")).remove(0);
         let insts = &function.blocks[function.entry()].insts;
@@ -346,14 +354,14 @@ mod tests {
 
     /// Returns the known content of each operand of `KEEP` after the instructions `body`.
     fn words(body: &str) -> Vec<Option<u32>> {
-        let (function, operands) = kept(body);
+        let (function, operands) = parse_with_keep(body);
         let definitions = Definitions::compute(&function);
         operands.iter().map(|operand| OperandFacts::new(&function, &definitions).word(operand)).collect()
     }
 
     /// Returns the known truth value of each operand of `KEEP` after the instructions `body`.
-    fn truths(body: &str) -> Vec<Option<bool>> {
-        let (function, operands) = kept(body);
+    fn truths_of_keep(body: &str) -> Vec<Option<bool>> {
+        let (function, operands) = parse_with_keep(body);
         let definitions = Definitions::compute(&function);
         operands.iter().map(|operand| OperandFacts::new(&function, &definitions).truth(operand)).collect()
     }
@@ -388,7 +396,7 @@ mod tests {
 
     #[test]
     fn predicate_logic_of_known_predicates_is_known() {
-        let found = truths(
+        let found = truths_of_keep(
             "%2:P, PT = PLOP3.LUT PT, !PT, PT, 0x20, 0x0
              %3:P, PT = PLOP3.LUT PT, PT, PT, 0x20, 0x0
              %4:P, PT = PLOP3.LUT %1, PT, PT, 0x80, 0x0
@@ -400,7 +408,7 @@ mod tests {
 
     #[test]
     fn constants_selected_by_a_predicate_are_propagated() {
-        let (function, operands) = kept(
+        let (function, operands) = parse_with_keep(
             "%2:R = SEL RZ, 0x10, !%1
              %3:R, PT, PT = IADD3 -%2, 0x10, RZ
              %4:R = LOP3.LUT %3, 0xf, RZ, 0xc0, !PT
@@ -423,7 +431,7 @@ mod tests {
 
     #[test]
     fn constants_selected_by_two_predicates_are_propagated() {
-        let (function, operands) = kept(
+        let (function, operands) = parse_with_keep(
             "%2:P, PT = ISETP.NE.U32.AND %0, 0x8, PT
              %3:R = SEL RZ, 0x10, !%1
              %4:R = SEL %3, RZ, %2
@@ -446,7 +454,7 @@ mod tests {
 
     #[test]
     fn sums_of_small_numbers_have_no_carry() {
-        let found = truths(
+        let found = truths_of_keep(
             "%2:R = LOP3.LUT %0, 0xff, RZ, 0xc0, !PT
              %3:R, %4:P, %10:P = IADD3 %2, 0x10, RZ
              %5:R, %6:P, PT = IADD3 %0, 0x10, RZ

@@ -25,8 +25,8 @@ use oriole_isa::{Opcode, RegFile, Symbol, Symbols, SystemLayout};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use self::spelling::{SpelledDrafts, SpellingChanges};
-use crate::rewrite::{Draft, Prelude};
+use self::spelling::{DraftsBySpelling, SpellingChangeSet};
+use crate::rewrite::{InstDraft, InstPrelude};
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -54,25 +54,25 @@ impl std::error::Error for LegalizeError {}
 
 /// Rewrites all instructions of a function that the target cannot encode.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Result<Stats, LegalizeError> {
-    let mut legalizer = Legalizer { encodability: encodability.take(), stats: Stats::default() };
+    let mut legalizer = Legalizer { encodability: encodability.take_cache(), stats: Stats::default() };
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut kept = Vec::with_capacity(insts.len());
         for inst in insts {
-            legalizer.legalize(function, inst, MAX_DEPTH, &mut kept)?;
+            legalizer.legalize_inst(function, inst, MAX_MOVE_RECURSION, &mut kept)?;
         }
         function.blocks[block].insts = kept;
     }
-    legalizer.encodability.put_back(encodability);
+    legalizer.encodability.put_back_cache(encodability);
     Ok(legalizer.stats)
 }
 
 /// Maximum number of operands of one instruction to move to registers.
-const MAX_MOVES: usize = 3;
+const MAX_MOVED_OPERANDS: usize = 3;
 
 /// Maximum depth of the recursion: an inserted move may need a move itself, and so may that one. No deeper chain is known.
-const MAX_DEPTH: usize = 3;
+const MAX_MOVE_RECURSION: usize = 3;
 
 /// Register number that is used for the result of a move while the encodability of a rewrite is tested.
 const EXAMPLE_REGISTER: u16 = 8;
@@ -89,8 +89,8 @@ pub struct EncodabilityCache {
     /// For each shape, whether the target has an encoding form for it.
     encodable_shapes: FxHashMap<Box<[u32]>, bool>,
     /// For each shape that can be encoded after a rewrite without moves: the changes of its spelling, and the index of its source order in
-    /// the result of [`order::orders`].
-    direct_rewrites: FxHashMap<Box<[u32]>, (SpellingChanges, usize)>,
+    /// the result of [`order::equivalent_source_orders`].
+    direct_rewrites: FxHashMap<Box<[u32]>, (SpellingChangeSet, usize)>,
     /// For each shape that can be encoded only with moves: the rewrite. The key is the shape followed by the number of registers of each
     /// operand, a flag for tied and fixed operands, and the number of results.
     move_rewrites: FxHashMap<Box<[u32]>, MoveRewrite>,
@@ -102,8 +102,8 @@ pub struct EncodabilityCache {
 #[derive(Clone)]
 struct MoveRewrite {
     /// The changes of mnemonic, modifiers and operands that are made first.
-    spelling: SpellingChanges,
-    /// The order of the sources, as an index into the result of [`order::orders`].
+    spelling: SpellingChangeSet,
+    /// The order of the sources, as an index into the result of [`order::equivalent_source_orders`].
     order: usize,
     /// Positions, in the operand list, of the operands to move.
     moved_positions: SmallVec<[usize; 4]>,
@@ -140,7 +140,7 @@ const MOVE_KINDS: [MoveKind; 4] = [
 impl Legalizer {
     /// Makes an instruction encodable. Appends the moves that it needs, then the instruction itself, to `kept`. `depth` limits the
     /// recursion for moves.
-    fn legalize(&mut self, function: &mut Function, inst: Inst, depth: usize, kept: &mut Vec<Inst>) -> Result<(), LegalizeError> {
+    fn legalize_inst(&mut self, function: &mut Function, inst: Inst, depth: usize, kept: &mut Vec<Inst>) -> Result<(), LegalizeError> {
         let Some(opcode) = function.insts[inst].op.machine() else {
             kept.push(inst);
             return Ok(());
@@ -150,28 +150,28 @@ impl Legalizer {
             kept.push(inst);
             return Ok(());
         }
-        let mut draft = Draft::from_inst(function, inst, opcode);
+        let mut draft = InstDraft::from_inst(function, inst, opcode);
         // Instruction selection writes `desc[URZ]` for an access without descriptor, but on targets with descriptors it has an encoding of
         // its own.
         if SystemLayout::of(self.encodability.target).descriptor.is_some()
             && let Some(plain) = spelling::without_zero_descriptor(&draft)
         {
             draft = plain.clone();
-            plain.store(function, inst);
+            plain.overwrite_inst(function, inst);
         }
         // A form with a hidden descriptor is preferred to one with a visible descriptor: on sm_80 the visible form is meant for cache
         // policies.
         if let Some(hidden) = spelling::with_hidden_descriptor(&draft)
             && self.encodability.is_encodable(function, inst, &hidden)
         {
-            hidden.store(function, inst);
+            hidden.overwrite_inst(function, inst);
         } else if !self.encodability.is_encodable(function, inst, &draft) {
-            let mut prelude = Prelude::before(function, inst);
+            let mut prelude = InstPrelude::before(function, inst);
             let repaired = self.make_legal(function, inst, &draft, depth, &mut prelude)?;
-            repaired.store(function, inst);
+            repaired.overwrite_inst(function, inst);
             self.stats.repaired += 1;
             for added in prelude.insts {
-                self.legalize(function, added, depth - 1, kept)?;
+                self.legalize_inst(function, added, depth - 1, kept)?;
             }
         }
         kept.push(inst);
@@ -184,13 +184,16 @@ impl Legalizer {
         &mut self,
         function: &mut Function,
         inst: Inst,
-        draft: &Draft,
+        draft: &InstDraft,
         depth: usize,
-        prelude: &mut Prelude,
-    ) -> Result<Draft, LegalizeError> {
-        let shape: Box<[u32]> = self.encodability.shape_of(function, inst, draft.opcode, &draft.modifiers, &draft.operands).into();
+        prelude: &mut InstPrelude,
+    ) -> Result<InstDraft, LegalizeError> {
+        let shape: Box<[u32]> =
+            self.encodability.compute_inst_shape(function, inst, draft.opcode, &draft.modifiers, &draft.operands).into();
         if let Some(&(spelling, order)) = self.encodability.direct_rewrites.get(&shape)
-            && let Some(planned) = spelling.apply(function, draft).and_then(|spelled| order::orders(&spelled).into_iter().nth(order))
+            && let Some(planned) = spelling
+                .apply_to_draft(function, draft)
+                .and_then(|spelled| order::equivalent_source_orders(&spelled).into_iter().nth(order))
         {
             return Ok(planned);
         }
@@ -201,19 +204,19 @@ impl Legalizer {
         let widths = draft.operands.iter().map(width_and_role).chain(std::iter::once(draft.result_count as u32));
         let rewrite_key: Box<[u32]> = shape.iter().copied().chain(widths).collect();
         if let Some(known) = self.encodability.move_rewrites.get(&rewrite_key).filter(|_| depth > 0).cloned()
-            && let Some(spelled) = known.spelling.apply(function, draft)
-            && let Some(ordered) = order::orders(&spelled).into_iter().nth(known.order)
+            && let Some(spelled) = known.spelling.apply_to_draft(function, draft)
+            && let Some(ordered) = order::equivalent_source_orders(&spelled).into_iter().nth(known.order)
             && let Some(supplied) =
-                moves::insert_moves(function, &ordered, &known.moved_positions, known.move_kind, &self.encodability, prelude)
+                moves::insert_operand_moves(function, &ordered, &known.moved_positions, known.move_kind, &self.encodability, prelude)
         {
             return Ok(supplied);
         }
         // No cached rewrite: try spellings and orders without moves first, and keep every draft for the search with moves.
-        let mut drafts: Vec<(SpellingChanges, usize, Draft)> = Vec::new();
-        let mut spellings = SpelledDrafts::new(draft);
-        for spelling in SpellingChanges::all() {
-            let Some(spelled) = spellings.get(function, spelling) else { continue };
-            for (order, ordered) in order::orders(spelled).into_iter().enumerate() {
+        let mut drafts: Vec<(SpellingChangeSet, usize, InstDraft)> = Vec::new();
+        let mut spellings = DraftsBySpelling::new(draft);
+        for spelling in SpellingChangeSet::all_sets() {
+            let Some(spelled) = spellings.draft_with_changes(function, spelling) else { continue };
+            for (order, ordered) in order::equivalent_source_orders(spelled).into_iter().enumerate() {
                 if self.encodability.is_encodable(function, inst, &ordered) {
                     self.encodability.direct_rewrites.insert(shape, (spelling, order));
                     return Ok(ordered);
@@ -222,15 +225,16 @@ impl Legalizer {
             }
         }
         // Try the fewest moves first; with equally many moves, the earliest spelling and order.
-        let moves = if depth == 0 { 0 } else { MAX_MOVES };
+        let moves = if depth == 0 { 0 } else { MAX_MOVED_OPERANDS };
         for count in 1..=moves {
             for (spelling, order, draft) in &drafts {
-                let movable = moves::movable_positions(function, draft);
+                let movable = moves::movable_operand_positions(function, draft);
                 for chosen in subsets(&movable, count) {
                     for move_kind in MOVE_KINDS {
                         if let Some(example) = with_example_registers(draft, &chosen, move_kind)
                             && self.encodability.is_encodable(function, inst, &example)
-                            && let Some(supplied) = moves::insert_moves(function, draft, &chosen, move_kind, &self.encodability, prelude)
+                            && let Some(supplied) =
+                                moves::insert_operand_moves(function, draft, &chosen, move_kind, &self.encodability, prelude)
                         {
                             let rewrite = MoveRewrite { spelling: *spelling, order: *order, moved_positions: chosen, move_kind };
                             self.encodability.move_rewrites.insert(rewrite_key, rewrite);
@@ -266,13 +270,17 @@ fn subsets(positions: &[usize], count: usize) -> Vec<SmallVec<[usize; 4]>> {
 
 /// Returns the draft with an example register instead of each operand to move, to test whether the target can encode the result of the
 /// move. `None` if `move_kind` applies operand modifiers and one of the operands has none.
-fn with_example_registers(draft: &Draft, moved_positions: &[usize], move_kind: MoveKind) -> Option<Draft> {
+fn with_example_registers(draft: &InstDraft, moved_positions: &[usize], move_kind: MoveKind) -> Option<InstDraft> {
     let mut example = draft.clone();
     for &at in moved_positions {
         let operand = example.operands[at];
         let count = if let OperandKind::Value(part) = operand.kind { part.count } else { 1 };
         if let (Role::Bracket(_), OperandKind::Integer(_)) = (operand.role, operand.kind) {
-            moves::replace_offset(&mut example, at, OperandKind::Register { file: move_kind.file, first: EXAMPLE_REGISTER, count });
+            moves::replace_base_and_offset(
+                &mut example,
+                at,
+                OperandKind::Register { file: move_kind.file, first: EXAMPLE_REGISTER, count },
+            );
             continue;
         }
         if move_kind.applies_signs && operand.signs.is_empty() {
@@ -303,13 +311,13 @@ impl EncodabilityCache {
         self.target
     }
 
-    /// Moves the cache out, for a pass that needs to own it; leaves an empty cache. [`put_back`](Self::put_back) undoes this.
-    pub(crate) fn take(&mut self) -> EncodabilityCache {
+    /// Moves the cache out, for a pass that needs to own it; leaves an empty cache. [`put_back_cache`](Self::put_back_cache) undoes this.
+    pub(crate) fn take_cache(&mut self) -> EncodabilityCache {
         std::mem::replace(self, EncodabilityCache::new(self.target))
     }
 
     /// Moves the cache back to `place` for later functions, or drops it if it has grown too large.
-    pub(crate) fn put_back(self, place: &mut EncodabilityCache) {
+    pub(crate) fn put_back_cache(self, place: &mut EncodabilityCache) {
         if self.encodable_shapes.len() + self.direct_rewrites.len() + self.move_rewrites.len() < MAX_CACHED_SHAPES {
             *place = self;
         }
@@ -321,14 +329,14 @@ impl EncodabilityCache {
     }
 
     /// Returns whether the target can encode the draft of an instruction, under the guard of `inst`.
-    pub(crate) fn is_encodable(&mut self, function: &Function, inst: Inst, draft: &Draft) -> bool {
+    pub(crate) fn is_encodable(&mut self, function: &Function, inst: Inst, draft: &InstDraft) -> bool {
         self.is_shape_encodable(function, inst, draft.opcode, &draft.modifiers, &draft.operands)
     }
 
     /// Returns whether the target can encode an instruction with this opcode, these modifiers and operands, and the guard of `inst`; caches
     /// the answer.
     fn is_shape_encodable(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> bool {
-        self.shape_of(function, inst, opcode, modifiers, operands);
+        self.compute_inst_shape(function, inst, opcode, modifiers, operands);
         if let Some(&is_encodable) = self.encodable_shapes.get(self.shape.as_slice()) {
             return is_encodable;
         }
@@ -340,22 +348,22 @@ impl EncodabilityCache {
 
     /// Computes the shape of an instruction, which is the key of the cache (opcode, modifiers, kinds of the operands and of the guard).
     /// Returns it in the scratch buffer.
-    fn shape_of(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> &[u32] {
+    fn compute_inst_shape(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> &[u32] {
         self.shape.clear();
-        append_shape(function, opcode, modifiers, operands, &mut self.shape);
+        append_inst_shape(function, opcode, modifiers, operands, &mut self.shape);
         let guard = function.insts[inst].guard;
-        self.shape.extend(guard.map(|guard| u32::from(guard.negated) << 20 | kind_code(function, guard.kind)));
+        self.shape.extend(guard.map(|guard| u32::from(guard.negated) << 20 | operand_kind_code(function, guard.kind)));
         &self.shape
     }
 
     /// Returns whether the target can encode a draft without a guard. Rarely called, so the answer is not cached.
-    fn has_form(&self, function: &Function, draft: &Draft) -> bool {
+    fn is_encodable_unguarded(&self, function: &Function, draft: &InstDraft) -> bool {
         machine::operands_fit(function, draft.opcode, &draft.modifiers, None, &draft.operands, self.target)
     }
 }
 
 /// Appends the shape of an instruction to `shape`: everything that determines whether it can be encoded, except the guard.
-fn append_shape(function: &Function, opcode: Opcode, modifiers: &Symbols, operands: &[Operand], shape: &mut Vec<u32>) {
+fn append_inst_shape(function: &Function, opcode: Opcode, modifiers: &Symbols, operands: &[Operand], shape: &mut Vec<u32>) {
     shape.push(opcode as u32);
     shape.extend(modifiers.iter().map(|&modifier| symbol_number(modifier)));
     for operand in operands {
@@ -365,7 +373,7 @@ fn append_shape(function: &Function, opcode: Opcode, modifiers: &Symbols, operan
             Role::Tied(_) | Role::Fixed(_) => continue,
         };
         let signs = if operand.signs.is_empty() { 0 } else { modifier_bits(operand.signs) };
-        shape.push(1 << 31 | role << 24 | signs << 20 | kind_code(function, operand.kind));
+        shape.push(1 << 31 | role << 24 | signs << 20 | operand_kind_code(function, operand.kind));
         if operand.suffixes[0] != Symbol::NAME_ || operand.suffixes[1] != Symbol::NAME_ {
             shape.extend(operand.suffixes().map(|suffix| 1 << 30 | symbol_number(suffix)));
         }
@@ -386,7 +394,7 @@ fn symbol_number(symbol: Symbol) -> u32 {
 /// Returns 20 bits that identify the kind of an operand and the properties that an encoding may depend on: for a register its file and
 /// number, for an integer the numbers of its significant bits and of its trailing zeros.
 #[inline]
-fn kind_code(function: &Function, kind: OperandKind) -> u32 {
+fn operand_kind_code(function: &Function, kind: OperandKind) -> u32 {
     let register = |tag: u32, file: RegFile, number: u16| tag << 16 | (file as u32) << 12 | u32::from(number);
     match kind {
         OperandKind::Value(part) => register(1, function.values[part.value].file, u16::from(part.first)),
@@ -411,13 +419,13 @@ mod tests {
     use oriole_ir::{Class, Function, FunctionKind, OperandKind, Part, Reference, ReferenceKind, Role, Signs};
     use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 
-    use super::{Operand, append_shape, kind_code, subsets};
+    use super::{Operand, append_inst_shape, operand_kind_code, subsets};
 
     /// The shape of a set of scoreboards contains only the highest scoreboard in it: its index plus one, or 0 for the empty set.
     #[test]
     fn shape_of_a_scoreboard_set_is_its_highest_member() {
         let function = Function::new("test", FunctionKind::Kernel);
-        let shape = |members| kind_code(&function, OperandKind::Set(members)) & 0xffff;
+        let shape = |members| operand_kind_code(&function, OperandKind::Set(members)) & 0xffff;
         assert_eq!([0, 0b1, 0b10, 0b11, 0b10_0000].map(shape), [0, 1, 2, 2, 6]);
     }
 
@@ -454,7 +462,7 @@ mod tests {
         ];
         let mut kinds = Vec::new();
         for group in &groups {
-            let mut shapes: Vec<u32> = group.iter().map(|&kind| kind_code(&function, kind)).collect();
+            let mut shapes: Vec<u32> = group.iter().map(|&kind| operand_kind_code(&function, kind)).collect();
             kinds.push(shapes[0] >> 16);
             assert!(shapes.iter().all(|shape| shape >> 16 == shapes[0] >> 16), "{group:?}: {shapes:x?}");
             shapes.sort_unstable();
@@ -470,7 +478,7 @@ mod tests {
         let function = Function::new("test", FunctionKind::Kernel);
         let shape = |opcode, modifiers: &[Symbol], operand: Operand| {
             let mut shape = Vec::new();
-            append_shape(&function, opcode, &Symbols::from_slice(modifiers), &[operand], &mut shape);
+            append_inst_shape(&function, opcode, &Symbols::from_slice(modifiers), &[operand], &mut shape);
             shape
         };
         let plain = Operand::RZ;

@@ -38,7 +38,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     let dominators = Dominators::compute(function, &flow);
     let definitions = Definitions::compute(function);
     let known = FxHashMap::with_capacity_and_hasher(function.inst_count(), FxBuildHasher);
-    let mut merger = Merger { definitions, candidates: known, stats: Stats::default() };
+    let mut merger = SubexpressionMerger { definitions, candidates: known, stats: Stats::default() };
     for &block in dominators.preorder() {
         merger.merge_in_block(function, &dominators, block);
     }
@@ -46,7 +46,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
 }
 
 /// State of common-subexpression elimination for one function.
-struct Merger {
+struct SubexpressionMerger {
     /// For each value, the instruction that defines it.
     definitions: Definitions,
     /// For each hash of a computation, the latest instruction with this hash, and its block. An entry is overwritten if its block does not
@@ -56,7 +56,7 @@ struct Merger {
     stats: Stats,
 }
 
-impl Merger {
+impl SubexpressionMerger {
     /// Replaces the instructions of one block that repeat an earlier computation by copies. All dominators of the block must have been
     /// visited.
     fn merge_in_block(&mut self, function: &mut Function, dominators: &Dominators, block: Block) {
@@ -65,15 +65,15 @@ impl Merger {
             if !is_pure(function, inst) {
                 continue;
             }
-            let hash = self.hash_of(function, inst);
+            let hash = self.computation_hash(function, inst);
             // The constant of a constant load is only reused within its block, to keep its live range short.
             let is_usable = |earlier: Block| earlier == block || dominators.dominates(earlier, block) && !is_constant_load(function, inst);
             let known = self.candidates.get(&hash).filter(|known| is_usable(known.0));
-            match known.filter(|known| self.are_same(function, known.1, inst)) {
+            match known.filter(|known| self.are_same_computation(function, known.1, inst)) {
                 Some(&(_, earlier)) => {
                     // The earlier instruction may be contracted into a multiply-add only if both instructions may.
                     function.insts[earlier].may_contract &= function.insts[inst].may_contract;
-                    make_copy(function, inst, earlier);
+                    turn_into_copy(function, inst, earlier);
                     self.stats.merged += 1;
                 }
                 None => _ = self.candidates.insert(hash, (block, inst)),
@@ -82,8 +82,8 @@ impl Merger {
     }
 
     /// Returns a hash of the opcode, modifiers, result classes and sources of an instruction. Instructions with equal hashes may still
-    /// differ; [`Merger::are_same`] compares them.
-    fn hash_of(&self, function: &Function, inst: Inst) -> u64 {
+    /// differ; [`SubexpressionMerger::are_same_computation`] compares them.
+    fn computation_hash(&self, function: &Function, inst: Inst) -> u64 {
         let mut hasher = FxHasher::default();
         let data = &function.insts[inst];
         data.op.hash(&mut hasher);
@@ -92,14 +92,14 @@ impl Merger {
             result_class(function, result).hash(&mut hasher);
         }
         for source in function.sources(inst) {
-            let seen = self.without_copies(function, source);
+            let seen = self.resolve_copies(function, source);
             (seen.kind, seen.signs).hash(&mut hasher);
         }
         hasher.finish()
     }
 
     /// Returns whether two pure instructions compute the same results.
-    fn are_same(&self, function: &Function, one: Inst, other: Inst) -> bool {
+    fn are_same_computation(&self, function: &Function, one: Inst, other: Inst) -> bool {
         let (first, second) = (&function.insts[one], &function.insts[other]);
         let (results, sources) = (function.results(one), function.sources(one));
         let (other_results, other_sources) = (function.results(other), function.sources(other));
@@ -108,11 +108,11 @@ impl Merger {
             && results.len() == other_results.len()
             && sources.len() == other_sources.len()
             && results.iter().zip(other_results).all(|(a, b)| result_class(function, a) == result_class(function, b))
-            && sources.iter().zip(other_sources).all(|(a, b)| self.without_copies(function, a) == self.without_copies(function, b))
+            && sources.iter().zip(other_sources).all(|(a, b)| self.resolve_copies(function, a) == self.resolve_copies(function, b))
     }
 
     /// Returns an operand that reads the original value instead of a copy of it; other operands are returned unchanged.
-    fn without_copies(&self, function: &Function, operand: &Operand) -> Operand {
+    fn resolve_copies(&self, function: &Function, operand: &Operand) -> Operand {
         match operand.kind {
             OperandKind::Value(part) => Operand { kind: OperandKind::Value(self.definitions.origin_of_group(function, part)), ..*operand },
             _ => *operand,
@@ -135,7 +135,7 @@ pub(crate) fn is_pure(function: &Function, inst: Inst) -> bool {
                 let is_load = matches!(opcode, Opcode::LDC | Opcode::ULDC | Opcode::LDCU);
                 is_load && function.sources(inst).iter().all(|source| matches!(source.kind, OperandKind::Constant { .. }))
             }
-            Effect::State => opcode == Opcode::S2R && function.sources(inst).iter().all(is_invariant_register),
+            Effect::State => opcode == Opcode::S2R && function.sources(inst).iter().all(names_invariant_register),
             _ => false,
         },
         // The instruction that reads a pack of constants usually overwrites it, so a shared pack would have to be copied for each reader.
@@ -147,7 +147,7 @@ pub(crate) fn is_pure(function: &Function, inst: Inst) -> bool {
 }
 
 /// Returns whether an operand names a special register that has the same value as long as the thread runs.
-fn is_invariant_register(operand: &Operand) -> bool {
+fn names_invariant_register(operand: &Operand) -> bool {
     matches!(operand.kind, OperandKind::Name(name) if name.is_invariant_special_register())
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn is_constant_load(function: &Function, inst: Inst) -> bool {
 }
 
 /// Replaces an instruction by a copy of the results of an earlier one. Results that are not written get no copy.
-fn make_copy(function: &mut Function, inst: Inst, earlier: Inst) {
+fn turn_into_copy(function: &mut Function, inst: Inst, earlier: Inst) {
     let pairs: SmallVec<[(Operand, Operand); 3]> = function
         .results(inst)
         .iter()

@@ -28,10 +28,10 @@ use crate::definitions::Definitions;
 use crate::rewrite::single_register;
 
 /// Bit mask for the lower 32-bit word of a register pair.
-const LOW_WORD: u8 = 1;
+const LOW_WORD_MASK: u8 = 1;
 
 /// Bit mask for both 32-bit words of a register pair. For values of other widths, whose words are not distinguished, it means all words.
-const ALL_WORDS: u8 = 3;
+const ALL_WORDS_MASK: u8 = 3;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -43,15 +43,15 @@ pub struct Stats {
 /// Replaces 64-bit values of which only the lower half is read by 32-bit values, in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
     let insts: Vec<Inst> = function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied().collect();
-    if !insts.iter().any(|&inst| match_narrowable(function, inst, target).is_some()) {
+    if !insts.iter().any(|&inst| match_narrowable_inst(function, inst, target).is_some()) {
         return Stats::default();
     }
     let demand = WordDemand::compute(function, &insts, target);
     let mut narrowed: FxHashMap<Value, Value> = FxHashMap::default();
     let mut changed: Vec<(Inst, HalfDependence, Value)> = Vec::new();
     for &inst in &insts {
-        let kind = match_narrowable(function, inst, target).filter(|_| demand.is_live[inst.position()]);
-        let Some((kind, wide)) = kind.filter(|&(_, value)| demand.read_words[value.position()] == LOW_WORD) else { continue };
+        let kind = match_narrowable_inst(function, inst, target).filter(|_| demand.is_live[inst.position()]);
+        let Some((kind, wide)) = kind.filter(|&(_, value)| demand.read_words[value.position()] == LOW_WORD_MASK) else { continue };
         narrowed.insert(wide, function.new_value(Class::R));
         changed.push((inst, kind, wide));
     }
@@ -90,7 +90,7 @@ enum HalfDependence {
 
 /// Matches an instruction that could be replaced by one that computes only the lower half of its 64-bit result. Returns how the halves of
 /// the result depend on the sources, and the result.
-fn match_narrowable(function: &Function, inst: Inst, target: Target) -> Option<(HalfDependence, Value)> {
+fn match_narrowable_inst(function: &Function, inst: Inst, target: Target) -> Option<(HalfDependence, Value)> {
     let data = &function.insts[inst];
     let (result, sources) = function.operands(inst).split_first()?;
     let part = result.part().filter(|_| data.guard.is_none() && data.result_count() == 1 && result.role == Role::Plain)?;
@@ -115,7 +115,7 @@ fn match_narrowable(function: &Function, inst: Inst, target: Target) -> Option<(
         (Op::Pseudo(Pseudo::Pack), [low, high]) if is_word(low) && is_word(high) => HalfDependence::Pack,
         (Op::Machine(Opcode::IMAD), [a, b, c]) if is_word(a) && is_word(b) && is_pair(c) => {
             let is_wide = matches!(*data.modifiers, [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
-            let operands = [placeholder_word(), *a, *b, low_word(*c)];
+            let operands = [placeholder_register(), *a, *b, low_word(*c)];
             let fits = is_wide && machine::operands_fit(function, Opcode::IMAD, &Symbols::new(), None, &operands, target);
             Some(HalfDependence::Product).filter(|_| fits)?
         }
@@ -125,7 +125,7 @@ fn match_narrowable(function: &Function, inst: Inst, target: Target) -> Option<(
 }
 
 /// Returns an example register for the 32-bit result of a narrowed instruction, to test whether the instruction can be encoded.
-fn placeholder_word() -> Operand {
+fn placeholder_register() -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::General, first: 4, count: 1 })
 }
 
@@ -139,7 +139,7 @@ fn low_word(operand: Operand) -> Operand {
 
 /// Which words of each value are read, and which instructions are live.
 struct WordDemand {
-    /// For each value, the bit mask of the words that live instructions read: 0, [`LOW_WORD`] or [`ALL_WORDS`].
+    /// For each value, the bit mask of the words that live instructions read: 0, [`LOW_WORD_MASK`] or [`ALL_WORDS_MASK`].
     read_words: Vec<u8>,
     /// For each instruction, whether it has a side effect or defines a word that is read.
     is_live: Vec<bool>,
@@ -153,32 +153,32 @@ impl WordDemand {
         let mut work: Vec<Inst> = insts.iter().copied().filter(|&inst| dead::has_side_effect(function, inst)).collect();
         while let Some(inst) = work.pop() {
             demand.is_live[inst.position()] = true;
-            let kind = match_narrowable(function, inst, target)
-                .filter(|&(_, value)| demand.read_words[value.position()] == LOW_WORD)
+            let kind = match_narrowable_inst(function, inst, target)
+                .filter(|&(_, value)| demand.read_words[value.position()] == LOW_WORD_MASK)
                 .map(|(kind, _)| kind);
             for (at, source) in function.sources(inst).iter().enumerate() {
                 let Some(part) = source.part() else { continue };
                 let mask = match kind {
                     Some(HalfDependence::Pack) if at == 1 => continue,
-                    Some(HalfDependence::Parallel) => LOW_WORD << part.first,
-                    Some(HalfDependence::Product) if at == 2 => LOW_WORD << part.first,
+                    Some(HalfDependence::Parallel) => LOW_WORD_MASK << part.first,
+                    Some(HalfDependence::Product) if at == 2 => LOW_WORD_MASK << part.first,
                     _ => (((1_u16 << part.count.min(7)) - 1) << part.first.min(7)) as u8,
                 };
-                demand.add_read(function, &definitions, part.value, mask, &mut work);
+                demand.add_read_words(function, &definitions, part.value, mask, &mut work);
             }
             if let Some(OperandKind::Value(part)) = function.insts[inst].guard.map(|guard| guard.kind) {
-                demand.add_read(function, &definitions, part.value, ALL_WORDS, &mut work);
+                demand.add_read_words(function, &definitions, part.value, ALL_WORDS_MASK, &mut work);
             }
         }
         demand
     }
 
     /// Records that the words `mask` of a value are read. If they were not read before, adds the definition of the value to the worklist.
-    fn add_read(&mut self, function: &Function, definitions: &Definitions, value: Value, mask: u8, work: &mut Vec<Inst>) {
-        let mask = if function.values[value] == Class::R2 { mask & ALL_WORDS } else { ALL_WORDS };
+    fn add_read_words(&mut self, function: &Function, definitions: &Definitions, value: Value, mask: u8, work: &mut Vec<Inst>) {
+        let mask = if function.values[value] == Class::R2 { mask & ALL_WORDS_MASK } else { ALL_WORDS_MASK };
         let old = self.read_words[value.position()];
         // A value of which only the upper half is read counts as read completely, because only the lower half can be computed alone.
-        let new = if (old | mask) == LOW_WORD { LOW_WORD } else { ALL_WORDS };
+        let new = if (old | mask) == LOW_WORD_MASK { LOW_WORD_MASK } else { ALL_WORDS_MASK };
         if new != old {
             self.read_words[value.position()] = new;
             work.extend(definitions.definition_of(value));

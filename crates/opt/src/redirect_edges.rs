@@ -8,14 +8,14 @@ use smallvec::SmallVec;
 /// gets a phi for the operands of the redirected edges, unless these operands are all the same. The new block comes after the last of the
 /// predecessors in the layout.
 pub(crate) fn redirect_edges(function: &mut Function, block: Block, predecessors: &[Block]) -> Block {
-    let new_block = split_edges(function, block, predecessors);
+    let new_block = redirect_edges_outside_layout(function, block, predecessors);
     let last = function.layout.iter().rposition(|other| predecessors.contains(other)).unwrap_or(0);
     function.layout.insert(last + 1, new_block);
     new_block
 }
 
 /// Redirects edges like [`redirect_edges`], but leaves the new block out of the layout.
-pub(crate) fn split_edges(function: &mut Function, block: Block, predecessors: &[Block]) -> Block {
+pub(crate) fn redirect_edges_outside_layout(function: &mut Function, block: Block, predecessors: &[Block]) -> Block {
     let new_block = function.new_block();
     let is_chosen = |source: Block| predecessors.contains(&source);
     for phi in function.phis(block).to_vec() {

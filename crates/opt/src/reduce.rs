@@ -42,8 +42,8 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     let definitions = Definitions::compute(function);
     for inst in candidates {
         match function.insts[inst].op {
-            Op::Machine(Opcode::ATOMG) => stats.reductions += usize::from(make_reduction(function, inst, target)),
-            _ => stats.counters += usize::from(make_counter(function, &definitions, inst, target)),
+            Op::Machine(Opcode::ATOMG) => stats.reductions += usize::from(replace_by_reduction(function, inst, target)),
+            _ => stats.counters += usize::from(replace_by_counter_atomic(function, &definitions, inst, target)),
         }
     }
     // The instruction that loads the constant 1 may be dead now.
@@ -55,17 +55,17 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
 
 /// Replaces an `ATOMG` whose result is not read by a reduction (`RED`, `REDG`), if the target has one for this operation. Returns whether
 /// the instruction was replaced.
-fn make_reduction(function: &mut Function, inst: Inst, target: Target) -> bool {
+fn replace_by_reduction(function: &mut Function, inst: Inst, target: Target) -> bool {
     let opcode = if Opcode::REDG.exists_on(target) { Opcode::REDG } else { Opcode::RED };
     let modifiers = Symbols::from_slice(&function.insts[inst].modifiers);
     if modifiers.iter().any(|&modifier| matches!(modifier, Symbol::CAS | Symbol::EXCH)) {
         return false;
     }
-    replace(function, inst, opcode, modifiers, function.sources(inst).iter().copied().collect(), 0, target)
+    overwrite_if_encodable(function, inst, opcode, modifiers, function.sources(inst).iter().copied().collect(), 0, target)
 }
 
 /// Replaces an `ATOMS` that adds 1, or increments without a limit, by `ATOMS.POPC.INC`. Returns whether the instruction was replaced.
-fn make_counter(function: &mut Function, definitions: &Definitions, inst: Inst, target: Target) -> bool {
+fn replace_by_counter_atomic(function: &mut Function, definitions: &Definitions, inst: Inst, target: Target) -> bool {
     let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
     let Some(value) = operands.pop().filter(|operand| operand.role == Role::Plain) else { return false };
     let constant = OperandFacts::new(function, definitions).word(&value);
@@ -80,12 +80,12 @@ fn make_counter(function: &mut Function, definitions: &Definitions, inst: Inst, 
     }
     operands.insert(base + 1, Operand::URZ.with_role(Role::Bracket(0)));
     let modifiers = Symbols::from_slice(&[Symbol::POPC, Symbol::INC, Symbol::_32]);
-    replace(function, inst, Opcode::ATOMS, modifiers, operands, 1, target)
+    overwrite_if_encodable(function, inst, Opcode::ATOMS, modifiers, operands, 1, target)
 }
 
 /// Overwrites an instruction with a new opcode, modifiers and operands if the target can encode the result. Returns whether it was
 /// overwritten.
-fn replace(
+fn overwrite_if_encodable(
     function: &mut Function,
     inst: Inst,
     opcode: Opcode,

@@ -61,7 +61,7 @@ impl Remarks {
 }
 
 /// Returns the source location of the first instruction of a block that has a location; the default location if no instruction has one.
-pub(crate) fn location_of(function: &Function, block: Block) -> Location {
+pub(crate) fn location_of_block(function: &Function, block: Block) -> Location {
     let mut locations = function.blocks[block].insts.iter().map(|&inst| function.insts[inst].location);
     locations.find(|location| location.statement != 0).unwrap_or_default()
 }

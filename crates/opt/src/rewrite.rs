@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 /// An editable copy of a machine instruction, not yet stored in the function.
 #[derive(Clone, Debug)]
-pub(crate) struct Draft {
+pub(crate) struct InstDraft {
     /// The machine opcode.
     pub(crate) opcode: Opcode,
     /// The modifiers after the opcode, such as `.WIDE`.
@@ -19,16 +19,16 @@ pub(crate) struct Draft {
     pub(crate) result_count: usize,
 }
 
-impl Draft {
+impl InstDraft {
     /// Creates a draft with the modifiers and operands of `inst` and the given opcode.
-    pub(crate) fn from_inst(function: &Function, inst: Inst, opcode: Opcode) -> Draft {
+    pub(crate) fn from_inst(function: &Function, inst: Inst, opcode: Opcode) -> InstDraft {
         let data = &function.insts[inst];
         let operands = function.operands(inst).iter().copied().collect();
-        Draft { opcode, modifiers: data.modifiers.clone(), operands, result_count: data.result_count() }
+        InstDraft { opcode, modifiers: data.modifiers.clone(), operands, result_count: data.result_count() }
     }
 
     /// Overwrites `inst` with the draft; the guard and the source location stay.
-    pub(crate) fn store(self, function: &mut Function, inst: Inst) {
+    pub(crate) fn overwrite_inst(self, function: &mut Function, inst: Inst) {
         function.insts[inst].op = Op::Machine(self.opcode);
         function.insts[inst].modifiers = self.modifiers;
         function.set_operands(inst, &self.operands, self.result_count);
@@ -36,7 +36,7 @@ impl Draft {
 
     /// Returns the operand numbers of the plain sources, that is, all sources except parts of addresses and tied operands. Their order is
     /// that of the sources in the machine encoding.
-    pub(crate) fn plain_sources(&self) -> SmallVec<[usize; 6]> {
+    pub(crate) fn plain_source_positions(&self) -> SmallVec<[usize; 6]> {
         (self.result_count..self.operands.len()).filter(|&at| self.operands[at].role == Role::Plain).collect()
     }
 
@@ -47,17 +47,17 @@ impl Draft {
 }
 
 /// A list of new instructions that are to be inserted before an instruction. All get the source location of that instruction.
-pub(crate) struct Prelude {
+pub(crate) struct InstPrelude {
     /// Source location of the new instructions.
     location: Location,
     /// The new instructions, in the order of execution.
     pub(crate) insts: SmallVec<[Inst; 4]>,
 }
 
-impl Prelude {
+impl InstPrelude {
     /// Returns an empty list of instructions to insert before `inst`.
-    pub(crate) fn before(function: &Function, inst: Inst) -> Prelude {
-        Prelude { location: function.insts[inst].location, insts: SmallVec::new() }
+    pub(crate) fn before(function: &Function, inst: Inst) -> InstPrelude {
+        InstPrelude { location: function.insts[inst].location, insts: SmallVec::new() }
     }
 
     /// Appends an instruction to the list; `result_count` is the number of operands that are results.
@@ -68,7 +68,7 @@ impl Prelude {
     }
 
     /// Appends an instruction whose only result is a new value; returns that value as an operand.
-    pub(crate) fn define(
+    pub(crate) fn emit_definition(
         &mut self,
         function: &mut Function,
         class: Class,
@@ -97,7 +97,7 @@ impl Prelude {
 }
 
 /// Returns the register file of an operand, or `None` if the operand is not a register.
-pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile> {
+pub(crate) fn register_file_of(function: &Function, operand: &Operand) -> Option<RegFile> {
     match operand.kind {
         OperandKind::Value(part) => Some(function.values[part.value].file),
         OperandKind::Register { file, .. } | OperandKind::Zero(file) => Some(file),

@@ -7,7 +7,7 @@
 //! `WARPGROUP.ARRIVE` has to come between an ordinary access to a register and a product that uses it.
 //!
 //! Programs request both with `wgmma.wait_group` and `wgmma.fence`. Where the program does not, or where the register allocator moved or
-//! spilled a register, this pass corrects the code: it inserts waits and fences, and reports each as a [`SyncRemark`]. A wait costs time,
+//! spilled a register, this pass corrects the code: it inserts waits and fences, and reports each as a [`ProductSyncRemark`]. A wait costs time,
 //! because the product no longer overlaps with other code; that is why it is reported.
 //!
 //! ```text
@@ -31,22 +31,22 @@ use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
 /// Number of general registers that an instruction can name.
-const GENERAL_REGISTERS: usize = 256;
+const GENERAL_REGISTER_COUNT: usize = 256;
 /// Largest number of pending groups of matrix products that `WARPGROUP.DEPBAR` can name.
 const MAX_PENDING_GROUPS: u8 = 7;
 
 /// A report about a wait or fence that the pass inserted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SyncRemark {
+pub struct ProductSyncRemark {
     /// Source location of the instruction that needs the wait or fence.
     pub location: Location,
     /// Why the wait or fence is needed.
-    pub reason: SyncReason,
+    pub reason: ProductSyncReason,
 }
 
 /// The reason for an inserted wait or fence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum SyncReason {
+pub enum ProductSyncReason {
     /// An ordinary instruction reads or writes a register of a matrix product in flight.
     Access,
     /// A matrix product uses a register that an earlier product in flight uses with another shape or in another role (accumulator or
@@ -59,7 +59,7 @@ pub enum SyncReason {
 }
 
 /// Inserts the waits and fences that the asynchronous matrix products of a function need. Returns a remark for each, in code order.
-pub fn run(function: &mut Function) -> Vec<SyncRemark> {
+pub fn run(function: &mut Function) -> Vec<ProductSyncRemark> {
     let has_products =
         function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| function.is_warpgroup_product(inst)));
     if !has_products {
@@ -67,16 +67,16 @@ pub fn run(function: &mut Function) -> Vec<SyncRemark> {
     }
     end_groups_at_products(function);
     let flow = ControlFlow::compute(function);
-    let mut chains = Chains::default();
-    let entries = entry_states(function, &flow, &mut chains);
+    let mut chains = ProductChainNumbers::default();
+    let entries = block_entry_states(function, &flow, &mut chains);
     let mut remarks = Vec::new();
     for &block in &function.layout.clone() {
         let Some(mut state) = entries[block].clone() else { continue };
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut settled = Vec::with_capacity(insts.len());
         for inst in insts {
-            let steps = state.transfer(function, inst, &mut chains);
-            settled.extend(steps.insert(function, inst, &mut remarks));
+            let steps = state.transfer_inst(function, inst, &mut chains);
+            settled.extend(steps.create_sync_insts(function, inst, &mut remarks));
             settled.push(inst);
         }
         function.blocks[block].insts = settled;
@@ -87,20 +87,24 @@ pub fn run(function: &mut Function) -> Vec<SyncRemark> {
 }
 
 /// Computes, for each block, the state of the registers at its start; `None` for unreachable blocks.
-fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) -> IndexVec<Block, Option<RegisterState>> {
-    let mut entries: IndexVec<Block, Option<RegisterState>> = IndexVec::filled(function.blocks.len(), None);
-    entries[function.entry()] = Some(RegisterState::at_entry());
+fn block_entry_states(
+    function: &Function,
+    flow: &ControlFlow,
+    chains: &mut ProductChainNumbers,
+) -> IndexVec<Block, Option<InFlightRegisterState>> {
+    let mut entries: IndexVec<Block, Option<InFlightRegisterState>> = IndexVec::filled(function.blocks.len(), None);
+    entries[function.entry()] = Some(InFlightRegisterState::at_function_entry());
     let mut is_changed = true;
     while is_changed {
         is_changed = false;
         for &block in flow.reverse_post_order() {
             let Some(mut state) = entries[block].clone() else { continue };
             for &inst in &function.blocks[block].insts {
-                state.transfer(function, inst, chains);
+                state.transfer_inst(function, inst, chains);
             }
             for &next in flow.successors(block) {
                 match &mut entries[next] {
-                    Some(old) => is_changed |= old.merge(&state),
+                    Some(old) => is_changed |= old.merge_other_path(&state),
                     slot => {
                         *slot = Some(state.clone());
                         is_changed = true;
@@ -115,18 +119,18 @@ fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) ->
 /// Assigns numbers to chains. A chain is the set of all matrix products with the same shape and the same accumulator registers; these may
 /// follow each other without a wait.
 #[derive(Default)]
-struct Chains {
+struct ProductChainNumbers {
     /// Maps a shape, and the first register and number of registers of an accumulator, to the number of the chain.
     chain_numbers: FxHashMap<(Symbols, u16, u8), u32>,
 }
 
 /// Chain number of a register whose matrix products in flight belong to different chains on different paths to a block.
-const MIXED_CHAINS: u32 = 0;
+const MIXED_CHAIN_NUMBER: u32 = 0;
 
-impl Chains {
+impl ProductChainNumbers {
     /// Returns the number of the chain of matrix products with this shape and this accumulator (first register, number of registers). A new
     /// chain gets a new number.
-    fn number(&mut self, shape: &Symbols, first: u16, count: u8) -> u32 {
+    fn number_of_chain(&mut self, shape: &Symbols, first: u16, count: u8) -> u32 {
         let next = self.chain_numbers.len() as u32 + 1;
         *self.chain_numbers.entry((shape.clone(), first, count)).or_insert(next)
     }
@@ -144,7 +148,7 @@ struct InFlightProduct {
 
 /// The state of all general registers at a point of the code, for the data-flow analysis.
 #[derive(Clone, PartialEq, Eq)]
-struct RegisterState {
+struct InFlightRegisterState {
     /// For each register, the last product in flight that uses it; `None` if there is none.
     in_flight: Vec<Option<InFlightProduct>>,
     /// For each register, whether an ordinary instruction may have read or written it since the last fence.
@@ -155,29 +159,29 @@ struct RegisterState {
 
 /// The waits and fences to insert before an instruction.
 #[derive(Default)]
-struct Insertions {
+struct SyncInsertions {
     /// Whether to insert an empty matrix product first. It ends the open group, so that a wait can wait for the group.
     ends_group: bool,
     /// The wait to insert: the maximum number of groups that may stay pending, and the reason. `None` if no wait is needed.
-    wait: Option<(u8, SyncReason)>,
+    wait: Option<(u8, ProductSyncReason)>,
     /// Whether to insert a fence (`WARPGROUP.ARRIVE`).
     inserts_fence: bool,
 }
 
 /// A range of consecutive general registers.
 #[derive(Clone, Copy)]
-struct GeneralRegisters {
+struct GeneralRegisterRange {
     /// Number of the first register.
     first: u16,
     /// Number of registers.
     count: u8,
 }
 
-impl GeneralRegisters {
+impl GeneralRegisterRange {
     /// Returns the general registers of an operand; `None` if it has none.
-    fn from_operand(operand: &Operand) -> Option<GeneralRegisters> {
+    fn from_operand(operand: &Operand) -> Option<GeneralRegisterRange> {
         match operand.kind {
-            OperandKind::Register { file: RegFile::General, first, count } => Some(GeneralRegisters { first, count }),
+            OperandKind::Register { file: RegFile::General, first, count } => Some(GeneralRegisterRange { first, count }),
             _ => None,
         }
     }
@@ -190,16 +194,16 @@ impl GeneralRegisters {
 
 /// A summary of the registers that an instruction uses and that are in use by matrix products in flight. It determines the wait before the
 /// instruction.
-struct FlightConflicts {
+struct InFlightConflicts {
     /// Maximum number of groups that may stay pending when the instruction executes; `None` if there is no conflict.
     max_pending_groups: Option<u8>,
     /// Whether a conflicting product belongs to a group that has not ended, for which no wait is possible yet.
     is_open: bool,
 }
 
-impl FlightConflicts {
+impl InFlightConflicts {
     /// Adds the conflict with one matrix product in flight.
-    fn add(&mut self, flight: InFlightProduct) {
+    fn add_conflict(&mut self, flight: InFlightProduct) {
         match flight.newer_groups {
             Some(pending) => self.max_pending_groups = Some(self.max_pending_groups.map_or(pending, |old| old.min(pending))),
             None => {
@@ -210,23 +214,23 @@ impl FlightConflicts {
     }
 }
 
-impl RegisterState {
+impl InFlightRegisterState {
     /// Returns the state at the start of a function: nothing is in flight, and any register may have been accessed.
-    fn at_entry() -> RegisterState {
-        RegisterState {
-            in_flight: vec![None; GENERAL_REGISTERS],
-            accessed_since_fence: vec![true; GENERAL_REGISTERS],
-            written_since_fence: vec![true; GENERAL_REGISTERS],
+    fn at_function_entry() -> InFlightRegisterState {
+        InFlightRegisterState {
+            in_flight: vec![None; GENERAL_REGISTER_COUNT],
+            accessed_since_fence: vec![true; GENERAL_REGISTER_COUNT],
+            written_since_fence: vec![true; GENERAL_REGISTER_COUNT],
         }
     }
 
     /// Merges the state of another path into this one; returns whether this changed the state.
-    fn merge(&mut self, other: &RegisterState) -> bool {
+    fn merge_other_path(&mut self, other: &InFlightRegisterState) -> bool {
         let mut is_changed = false;
         for (mine, theirs) in self.in_flight.iter_mut().zip(&other.in_flight) {
             let joined = match (*mine, *theirs) {
                 (Some(one), Some(two)) => Some(InFlightProduct {
-                    chain_number: if one.chain_number == two.chain_number { one.chain_number } else { Some(MIXED_CHAINS) },
+                    chain_number: if one.chain_number == two.chain_number { one.chain_number } else { Some(MIXED_CHAIN_NUMBER) },
                     newer_groups: one.newer_groups.zip(two.newer_groups).map(|(one, two)| one.min(two)),
                 }),
                 (one, two) => one.or(two),
@@ -247,43 +251,46 @@ impl RegisterState {
     }
 
     /// Returns the waits and fences to insert before an instruction. Updates the state for these and for the instruction itself.
-    fn transfer(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
-        let Op::Machine(opcode) = function.insts[inst].op else { return Insertions::default() };
+    fn transfer_inst(&mut self, function: &Function, inst: Inst, chains: &mut ProductChainNumbers) -> SyncInsertions {
+        let Op::Machine(opcode) = function.insts[inst].op else { return SyncInsertions::default() };
         if opcode.is_warpgroup_product() {
-            return self.transfer_product(function, inst, chains);
+            return self.transfer_matrix_product(function, inst, chains);
         }
         if opcode == Opcode::WARPGROUP {
-            match pending_groups(function, inst) {
+            match pending_groups_of_wait(function, inst) {
                 Some(pending) => self.apply_wait(pending),
                 None => self.apply_fence(),
             }
-            return Insertions::default();
+            return SyncInsertions::default();
         }
-        self.transfer_ordinary(function, inst, opcode)
+        self.transfer_ordinary_inst(function, inst, opcode)
     }
 
-    /// Does the work of [`RegisterState::transfer`] for an instruction other than a warpgroup matrix product, a wait or a fence.
-    fn transfer_ordinary(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> Insertions {
-        let mut conflicts = FlightConflicts { max_pending_groups: None, is_open: false };
+    /// Does the work of [`InFlightRegisterState::transfer_inst`] for an instruction other than a warpgroup matrix product, a wait or a fence.
+    fn transfer_ordinary_inst(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> SyncInsertions {
+        let mut conflicts = InFlightConflicts { max_pending_groups: None, is_open: false };
         let leaves = matches!(opcode, Opcode::CALL | Opcode::RET | Opcode::EXIT);
         if leaves {
-            self.in_flight.iter().flatten().for_each(|&flight| conflicts.add(flight));
+            self.in_flight.iter().flatten().for_each(|&flight| conflicts.add_conflict(flight));
         }
         let ranges = |operands: &[Operand]| {
-            operands.iter().filter_map(GeneralRegisters::from_operand).flat_map(GeneralRegisters::registers).collect::<Vec<usize>>()
+            operands.iter().filter_map(GeneralRegisterRange::from_operand).flat_map(GeneralRegisterRange::registers).collect::<Vec<usize>>()
         };
         let (reads, writes) = (ranges(function.sources(inst)), ranges(function.results(inst)));
         for &register in &reads {
-            self.in_flight[register].filter(|flight| flight.chain_number.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
+            self.in_flight[register]
+                .filter(|flight| flight.chain_number.is_some())
+                .into_iter()
+                .for_each(|flight| conflicts.add_conflict(flight));
         }
         for &register in &writes {
-            self.in_flight[register].into_iter().for_each(|flight| conflicts.add(flight));
+            self.in_flight[register].into_iter().for_each(|flight| conflicts.add_conflict(flight));
         }
-        let steps = Insertions {
+        let steps = SyncInsertions {
             ends_group: conflicts.is_open,
             wait: conflicts
                 .max_pending_groups
-                .map(|pending| (pending, if leaves { SyncReason::ControlTransfer } else { SyncReason::Access })),
+                .map(|pending| (pending, if leaves { ProductSyncReason::ControlTransfer } else { ProductSyncReason::Access })),
             inserts_fence: false,
         };
         self.apply_insertions(&steps);
@@ -300,30 +307,33 @@ impl RegisterState {
         steps
     }
 
-    /// Does the work of [`RegisterState::transfer`] for a warpgroup matrix product.
-    fn transfer_product(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
-        let result = function.results(inst).first().and_then(GeneralRegisters::from_operand);
-        let chain = result.map(|range| chains.number(&function.insts[inst].modifiers, range.first, range.count));
+    /// Does the work of [`InFlightRegisterState::transfer_inst`] for a warpgroup matrix product.
+    fn transfer_matrix_product(&mut self, function: &Function, inst: Inst, chains: &mut ProductChainNumbers) -> SyncInsertions {
+        let result = function.results(inst).first().and_then(GeneralRegisterRange::from_operand);
+        let chain = result.map(|range| chains.number_of_chain(&function.insts[inst].modifiers, range.first, range.count));
         let sources = function
             .sources(inst)
             .iter()
             .filter(|operand| !matches!(operand.role, Role::Tied(_)))
-            .filter_map(GeneralRegisters::from_operand);
-        let sources: Vec<usize> = sources.flat_map(GeneralRegisters::registers).collect();
-        let results: Vec<usize> = result.into_iter().flat_map(GeneralRegisters::registers).collect();
-        let mut conflicts = FlightConflicts { max_pending_groups: None, is_open: false };
+            .filter_map(GeneralRegisterRange::from_operand);
+        let sources: Vec<usize> = sources.flat_map(GeneralRegisterRange::registers).collect();
+        let results: Vec<usize> = result.into_iter().flat_map(GeneralRegisterRange::registers).collect();
+        let mut conflicts = InFlightConflicts { max_pending_groups: None, is_open: false };
         for &register in &sources {
-            self.in_flight[register].filter(|flight| flight.chain_number.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
+            self.in_flight[register]
+                .filter(|flight| flight.chain_number.is_some())
+                .into_iter()
+                .for_each(|flight| conflicts.add_conflict(flight));
         }
         for &register in &results {
             let is_same_chain = |flight: &InFlightProduct| flight.chain_number.is_some() && flight.chain_number == chain;
-            self.in_flight[register].filter(|flight| !is_same_chain(flight)).into_iter().for_each(|flight| conflicts.add(flight));
+            self.in_flight[register].filter(|flight| !is_same_chain(flight)).into_iter().for_each(|flight| conflicts.add_conflict(flight));
         }
         let needs_fence = results.iter().any(|&register| self.accessed_since_fence[register])
             || sources.iter().any(|&register| self.written_since_fence[register]);
-        let steps = Insertions {
+        let steps = SyncInsertions {
             ends_group: conflicts.is_open,
-            wait: conflicts.max_pending_groups.map(|pending| (pending, SyncReason::OtherShape)),
+            wait: conflicts.max_pending_groups.map(|pending| (pending, ProductSyncReason::OtherShape)),
             inserts_fence: needs_fence || conflicts.max_pending_groups.is_some(),
         };
         self.apply_insertions(&steps);
@@ -334,14 +344,14 @@ impl RegisterState {
         for register in results {
             self.in_flight[register] = Some(InFlightProduct { chain_number: chain, newer_groups: None });
         }
-        if ends_group(function, inst) {
+        if is_last_of_group(function, inst) {
             self.end_group();
         }
         steps
     }
 
     /// Updates the state for the waits and fences inserted before an instruction.
-    fn apply_insertions(&mut self, steps: &Insertions) {
+    fn apply_insertions(&mut self, steps: &SyncInsertions) {
         if steps.ends_group {
             self.end_group();
         }
@@ -376,23 +386,23 @@ impl RegisterState {
     }
 }
 
-impl Insertions {
+impl SyncInsertions {
     /// Creates and returns the instructions to insert before `inst`. Appends a remark for the wait, or for the fence if there is no wait,
     /// to `remarks`.
-    fn insert(&self, function: &mut Function, inst: Inst, remarks: &mut Vec<SyncRemark>) -> Vec<Inst> {
+    fn create_sync_insts(&self, function: &mut Function, inst: Inst, remarks: &mut Vec<ProductSyncRemark>) -> Vec<Inst> {
         let location = function.insts[inst].location;
         let mut insts = Vec::new();
         if self.ends_group {
             insts.push(new_group_end(function));
         }
         if let Some((pending, reason)) = self.wait {
-            insts.push(new_wait(function, pending));
-            remarks.push(SyncRemark { location, reason });
+            insts.push(new_group_wait(function, pending));
+            remarks.push(ProductSyncRemark { location, reason });
         }
         if self.inserts_fence {
-            insts.push(new_fence(function));
+            insts.push(new_product_fence(function));
             if self.wait.is_none() {
-                remarks.push(SyncRemark { location, reason: SyncReason::Fence });
+                remarks.push(ProductSyncRemark { location, reason: ProductSyncReason::Fence });
             }
         }
         for &new in &insts {
@@ -403,7 +413,7 @@ impl Insertions {
 }
 
 /// Returns the symbol with this spelling. All spellings that this file uses are in the instruction table.
-fn symbol(spelling: &str) -> Symbol {
+fn symbol_named(spelling: &str) -> Symbol {
     Symbol::find(spelling).unwrap_or_else(|| panic!("no symbol is spelled {spelling}"))
 }
 
@@ -412,13 +422,13 @@ pub(crate) fn new_group_end(function: &mut Function) -> Inst {
     let zero = Operand::RZ;
     let operands = [
         zero,
-        Operand::new(OperandKind::Address(symbol("gdesc"))),
+        Operand::new(OperandKind::Address(symbol_named("gdesc"))),
         Operand::URZ.with_role(Role::Bracket(0)),
         zero,
         Operand::UPT.inverted_predicate(),
-        symbol("gsb0").into(),
+        symbol_named("gsb0").into(),
     ];
-    let modifiers = Symbols::from_slice(&[symbol(".64x8x16"), symbol(".F16")]);
+    let modifiers = Symbols::from_slice(&[symbol_named(".64x8x16"), symbol_named(".F16")]);
     let inst = function.new_inst(Op::Machine(Opcode::HGMMA), modifiers, None, &operands, 1);
     let access = function.accesses.push(MemoryAccess { volatile: true, ..MemoryAccess::weak(Space::Shared, 0) });
     function.insts[inst].memory = Some(access);
@@ -426,25 +436,25 @@ pub(crate) fn new_group_end(function: &mut Function) -> Inst {
 }
 
 /// Creates a `WARPGROUP.DEPBAR` that waits until at most `pending` groups of matrix products are pending.
-pub(crate) fn new_wait(function: &mut Function, pending: u8) -> Inst {
-    let modifiers = Symbols::from_slice(&[symbol(".DEPBAR"), symbol(".LE")]);
-    let operands = [symbol("gsb0").into(), i64::from(pending).into()];
+pub(crate) fn new_group_wait(function: &mut Function, pending: u8) -> Inst {
+    let modifiers = Symbols::from_slice(&[symbol_named(".DEPBAR"), symbol_named(".LE")]);
+    let operands = [symbol_named("gsb0").into(), i64::from(pending).into()];
     function.new_inst(Op::Machine(Opcode::WARPGROUP), modifiers, None, &operands, 0)
 }
 
 /// Creates a `WARPGROUP.ARRIVE`.
-pub(crate) fn new_fence(function: &mut Function) -> Inst {
-    function.new_inst(Op::Machine(Opcode::WARPGROUP), Symbols::from_slice(&[symbol(".ARRIVE")]), None, &[], 0)
+pub(crate) fn new_product_fence(function: &mut Function) -> Inst {
+    function.new_inst(Op::Machine(Opcode::WARPGROUP), Symbols::from_slice(&[symbol_named(".ARRIVE")]), None, &[], 0)
 }
 
 /// Returns the number of product groups that a `WARPGROUP.DEPBAR` leaves pending; `None` for a `WARPGROUP.ARRIVE`.
-pub(crate) fn pending_groups(function: &Function, inst: Inst) -> Option<u8> {
+pub(crate) fn pending_groups_of_wait(function: &Function, inst: Inst) -> Option<u8> {
     function.operands(inst).get(1).and_then(Operand::integer).map(|pending| pending.clamp(0, i64::from(MAX_PENDING_GROUPS)) as u8)
 }
 
 /// Returns whether a matrix product names `gsb0`, which ends a group of products.
-pub(crate) fn ends_group(function: &Function, inst: Inst) -> bool {
-    function.sources(inst).iter().any(|operand| matches!(operand.kind, OperandKind::Name(name) if name == symbol("gsb0")))
+pub(crate) fn is_last_of_group(function: &Function, inst: Inst) -> bool {
+    function.sources(inst).iter().any(|operand| matches!(operand.kind, OperandKind::Name(name) if name == symbol_named("gsb0")))
 }
 
 /// If a group is ended by an empty matrix product and the last real product of the group is in the same block, ends the group with the real
@@ -457,15 +467,15 @@ fn end_groups_at_products(function: &mut Function) {
             if !function.is_warpgroup_product(inst) {
                 continue;
             }
-            let is_empty = function.results(inst).first().is_none_or(|result| GeneralRegisters::from_operand(result).is_none());
+            let is_empty = function.results(inst).first().is_none_or(|result| GeneralRegisterRange::from_operand(result).is_none());
             match last.take() {
-                Some(product) if is_empty && ends_group(function, inst) => {
-                    let operands: Vec<Operand> = function.operands(product).iter().copied().chain([symbol("gsb0").into()]).collect();
+                Some(product) if is_empty && is_last_of_group(function, inst) => {
+                    let operands: Vec<Operand> = function.operands(product).iter().copied().chain([symbol_named("gsb0").into()]).collect();
                     let results = function.insts[product].result_count();
                     function.set_operands(product, &operands, results);
                     removed.push(inst);
                 }
-                _ => last = (!ends_group(function, inst)).then_some(inst),
+                _ => last = (!is_last_of_group(function, inst)).then_some(inst),
             }
         }
         function.blocks[block].insts.retain(|inst| !removed.contains(inst));
@@ -481,7 +491,7 @@ fn remove_superseded_fences(function: &mut Function) {
             let inst = insts[at];
             if function.is_warpgroup_product(inst) {
                 is_superseded = false;
-            } else if function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups(function, inst).is_none() {
+            } else if function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups_of_wait(function, inst).is_none() {
                 if is_superseded {
                     insts.remove(at);
                 }

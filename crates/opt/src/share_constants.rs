@@ -18,7 +18,7 @@
 //! unless that loop contains this one. Moving it there is correct even if the loop is not entered: a move has no side effects.
 //!
 //! The constant occupies a register during the whole loop, so it must save enough moves ([`MAX_LOOP_INSTS_PER_SAVED_MOVE`]), and the number
-//! of constants is limited ([`MAX_CONSTANTS`]); the register allocator repeats the move where registers are scarce. A constant that is an
+//! of constants is limited ([`MAX_CONSTANTS_PER_LOOP`]); the register allocator repeats the move where registers are scarce. A constant that is an
 //! element of a tuple, an input of a phi or the old content of a result stays where it is: its register changes, so the move would only
 //! become a copy.
 //!
@@ -37,7 +37,7 @@ use crate::loop_analyses::LoopAnalyses;
 use crate::rewrite::replace_uses;
 
 /// Maximum number of constants to load before one loop.
-const MAX_CONSTANTS: usize = 8;
+const MAX_CONSTANTS_PER_LOOP: usize = 8;
 
 /// Maximum number of instructions that a loop may have for each move saved by keeping a constant in a register. In a longer loop, less than
 /// about one percent of the instructions is saved, which is not worth a register.
@@ -68,7 +68,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     // Maps each result of a deleted move to the value that replaces it, which may be replaced itself.
     let mut replaced: FxHashMap<Value, Value> = FxHashMap::default();
     for id in loops.iter().rev().filter(|&id| !loops.get(id).is_irreducible) {
-        let Some(before) = nearest_block_before(&dominators, &loops, id) else { continue };
+        let Some(before) = nearest_block_before_loop(&dominators, &loops, id) else { continue };
         let mut removed: FxHashSet<Inst> = FxHashSet::default();
         for constant in constants_to_move(function, &loops, id, &fixed) {
             removed.extend(constant.moves.iter().map(|&(inst, _)| inst));
@@ -99,7 +99,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
 }
 
 /// Returns the nearest block that dominates a loop, is outside of it, and is in no other loop unless that loop contains this one.
-fn nearest_block_before(dominators: &Dominators, loops: &Loops, id: LoopId) -> Option<Block> {
+fn nearest_block_before_loop(dominators: &Dominators, loops: &Loops, id: LoopId) -> Option<Block> {
     let header = loops.get(id).header;
     let is_outside = |block: Block| !loops.contains(id, block) && loops.innermost(block).is_none_or(|other| loops.contains(other, header));
     let mut block = dominators.immediate(header)?;
@@ -130,7 +130,7 @@ fn constants_to_move(function: &Function, loops: &Loops, id: LoopId, fixed: &FxH
     for &block in loops.blocks(id) {
         instructions += function.blocks[block].insts.len();
         for &inst in &function.blocks[block].insts {
-            let Some((bits, value)) = moved_constant(function, inst).filter(|(_, value)| !fixed.contains(value)) else { continue };
+            let Some((bits, value)) = constant_moved_by(function, inst).filter(|(_, value)| !fixed.contains(value)) else { continue };
             let place = *places.entry(bits).or_insert(found.len());
             if place == found.len() {
                 found.push(LoopConstant { bits, moves: Vec::new() });
@@ -141,12 +141,12 @@ fn constants_to_move(function: &Function, loops: &Loops, id: LoopId, fixed: &FxH
     found.retain(|constant| constant.moves.len() * MAX_LOOP_INSTS_PER_SAVED_MOVE >= instructions);
     // The sort is stable: of constants with equally many moves, those that come first in the code are kept.
     found.sort_by_key(|constant| Reverse(constant.moves.len()));
-    found.truncate(MAX_CONSTANTS);
+    found.truncate(MAX_CONSTANTS_PER_LOOP);
     found
 }
 
 /// If an unguarded instruction moves a constant to a general register, returns the constant and the result; otherwise `None`.
-fn moved_constant(function: &Function, inst: Inst) -> Option<(u32, Value)> {
+fn constant_moved_by(function: &Function, inst: Inst) -> Option<(u32, Value)> {
     let data = &function.insts[inst];
     let ([result], [source]) = (function.results(inst), function.sources(inst)) else { return None };
     let value = result.value().filter(|&value| function.values[value] == Class::R)?;

@@ -39,7 +39,7 @@ pub fn run(function: &mut Function, target: Target) -> usize {
         return 0;
     }
     let def_use = DefUse::compute(function);
-    let shared = blocks.into_iter().map(|block| share_in_block(function, &def_use, block)).sum();
+    let shared = blocks.into_iter().map(|block| share_tuples_in_block(function, &def_use, block)).sum();
     if shared > 0 {
         forward::run(function, target);
         dead::run(function, target);
@@ -48,13 +48,13 @@ pub fn run(function: &mut Function, target: Target) -> usize {
 }
 
 /// Replaces tuples of a block by the first registers of longer tuples of the block. Returns the number of tuples replaced.
-fn share_in_block(function: &mut Function, def_use: &DefUse, block: Block) -> usize {
+fn share_tuples_in_block(function: &mut Function, def_use: &DefUse, block: Block) -> usize {
     // Maps the first elements of each tuple (two or more, but not all) to the first pack of the block that starts with these elements.
     let mut longer: FxHashMap<TupleElements, Inst> = FxHashMap::default();
     let mut places: FxHashMap<Inst, usize> = FxHashMap::default();
     for (place, &inst) in function.blocks[block].insts.iter().enumerate() {
         places.insert(inst, place);
-        let Some(elements) = elements_of(function, def_use, inst) else { continue };
+        let Some(elements) = shareable_tuple_elements(function, def_use, inst) else { continue };
         for width in 2..elements.len() {
             longer.entry(TupleElements::from_slice(&elements[..width])).or_insert(inst);
         }
@@ -62,15 +62,15 @@ fn share_in_block(function: &mut Function, def_use: &DefUse, block: Block) -> us
     if longer.is_empty() {
         return 0;
     }
-    let definitions = definitions_in(function, block);
+    let definitions = definitions_in_block(function, block);
     let mut moved_before: FxHashMap<Inst, Vec<Inst>> = FxHashMap::default();
     let mut is_moved: FxHashMap<Inst, usize> = FxHashMap::default();
     let mut shared = 0;
     for (place, inst) in function.blocks[block].insts.clone().into_iter().enumerate() {
-        let Some(elements) = elements_of(function, def_use, inst) else { continue };
-        let Some(&long) = longer.get(&elements).filter(|&&long| is_aligned_as(function, long, inst)) else { continue };
+        let Some(elements) = shareable_tuple_elements(function, def_use, inst) else { continue };
+        let Some(&long) = longer.get(&elements).filter(|&&long| is_aligned_at_least_as(function, long, inst)) else { continue };
         if is_moved.get(&long).copied().unwrap_or(places[&long]) > place {
-            let Some(moved) = insts_to_move(function, &definitions, &places, &is_moved, long, place) else { continue };
+            let Some(moved) = insts_to_move_for_pack(function, &definitions, &places, &is_moved, long, place) else { continue };
             moved.iter().for_each(|&moved| _ = is_moved.insert(moved, place));
             moved_before.entry(inst).or_default().extend(moved);
         }
@@ -97,7 +97,7 @@ fn share_in_block(function: &mut Function, def_use: &DefUse, block: Block) -> us
 
 /// Returns the elements of an unguarded pack of two to four general registers that only texture and surface instructions read; `None` for
 /// other instructions.
-fn elements_of(function: &Function, def_use: &DefUse, inst: Inst) -> Option<TupleElements> {
+fn shareable_tuple_elements(function: &Function, def_use: &DefUse, inst: Inst) -> Option<TupleElements> {
     let data = &function.insts[inst];
     if !data.is(Pseudo::Pack) || data.guard.is_some() || function.sources(inst).len() > MAX_TUPLE_REGISTERS {
         return None;
@@ -114,20 +114,20 @@ fn elements_of(function: &Function, def_use: &DefUse, inst: Inst) -> Option<Tupl
 }
 
 /// Returns whether the result of `long` has at least the register alignment that the result of `short` needs.
-fn is_aligned_as(function: &Function, long: Inst, short: Inst) -> bool {
+fn is_aligned_at_least_as(function: &Function, long: Inst, short: Inst) -> bool {
     let align = |inst: Inst| function.results(inst)[0].value().map(|value| function.values[value].align);
     matches!((align(long), align(short)), (Some(long), Some(short)) if long % short == 0)
 }
 
 /// Returns, for each value that is defined in a block, the instruction that defines it.
-fn definitions_in(function: &Function, block: Block) -> FxHashMap<oriole_ir::Value, Inst> {
+fn definitions_in_block(function: &Function, block: Block) -> FxHashMap<oriole_ir::Value, Inst> {
     let insts = &function.blocks[block].insts;
     insts.iter().flat_map(|&inst| function.defined(inst).map(move |value| (value, inst)).collect::<SmallVec<[_; 4]>>()).collect()
 }
 
 /// Returns the instructions to move so that `pack` can be executed at position `place` of the block: the moves of constants that the pack
 /// reads, then the pack. `None` if the pack reads another value that is computed after `place`.
-fn insts_to_move(
+fn insts_to_move_for_pack(
     function: &Function,
     definitions: &FxHashMap<oriole_ir::Value, Inst>,
     places: &FxHashMap<Inst, usize>,

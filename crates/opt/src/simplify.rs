@@ -32,7 +32,7 @@ use crate::dead;
 use crate::definitions::Definitions;
 use crate::known::{LUT_AND, OperandFacts, evaluate_logic};
 use crate::legalize::EncodabilityCache;
-use crate::rewrite::{Draft, Prelude};
+use crate::rewrite::{InstDraft, InstPrelude};
 
 /// A kind of rewrite that the pass makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,19 +83,19 @@ pub struct Stats {
 /// Simplifies the instructions of a whole function, and deletes those that became dead.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut simplifier =
-        Simplifier { definitions: Definitions::compute(function), encodability: encodability.take(), stats: Stats::default() };
+        Simplifier { definitions: Definitions::compute(function), encodability: encodability.take_cache(), stats: Stats::default() };
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut all = Vec::with_capacity(insts.len());
         for inst in insts {
-            all.extend(simplifier.simplify(function, inst));
+            all.extend(simplifier.simplify_inst(function, inst));
             all.push(inst);
         }
         function.blocks[block].insts = all;
     }
     let stats = simplifier.stats;
-    simplifier.encodability.put_back(encodability);
+    simplifier.encodability.put_back_cache(encodability);
     if stats != Stats::default() {
         dead::run(function, encodability.target());
     }
@@ -114,11 +114,11 @@ struct Simplifier {
 
 impl Simplifier {
     /// Simplifies one instruction. Returns new instructions to insert before it.
-    fn simplify(&mut self, function: &mut Function, inst: Inst) -> SmallVec<[Inst; 4]> {
+    fn simplify_inst(&mut self, function: &mut Function, inst: Inst) -> SmallVec<[Inst; 4]> {
         let mut before = SmallVec::new();
         let Some(opcode) = function.insts[inst].op.machine() else { return before };
         let is_simplified = matches!(opcode, Opcode::SHF | Opcode::IMAD | Opcode::LOP3 | Opcode::IADD3 | Opcode::SEL | Opcode::PRMT);
-        if !is_simplified || !is_plain(function, inst) {
+        if !is_simplified || !is_plain_inst(function, inst) {
             return before;
         }
         match opcode {
@@ -128,8 +128,8 @@ impl Simplifier {
             Opcode::PRMT => self.simplify_permutation(function, inst),
             Opcode::SEL => self.simplify_select(function, inst),
             _ => {
-                self.drop_carry_in(function, inst);
-                before = self.drop_carries(function, inst);
+                self.drop_false_carry_inputs(function, inst);
+                before = self.drop_false_carry_results(function, inst);
                 self.simplify_sum(function, inst)
             }
         };
@@ -142,12 +142,12 @@ impl Simplifier {
     }
 
     /// Returns whether an operand is known to be zero.
-    fn is_zero(&self, function: &Function, operand: &Operand) -> bool {
+    fn is_known_zero(&self, function: &Function, operand: &Operand) -> bool {
         self.known(function).word(operand) == Some(0)
     }
 
     /// Counts one application of a rule in the statistics.
-    fn count(&mut self, rule: SimplifyRule) {
+    fn count_application(&mut self, rule: SimplifyRule) {
         self.stats.applied[rule as usize] += 1;
     }
 
@@ -159,21 +159,21 @@ impl Simplifier {
             function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
             function.insts[inst].modifiers = Symbols::new();
             function.set_operands(inst, &[result, source], 1);
-            self.count(rule);
+            self.count_application(rule);
             return Some(());
         }
-        let draft = Draft { opcode: Opcode::MOV, modifiers: Symbols::new(), operands: smallvec![result, source], result_count: 1 };
+        let draft = InstDraft { opcode: Opcode::MOV, modifiers: Symbols::new(), operands: smallvec![result, source], result_count: 1 };
         self.replace_if_encodable(function, inst, draft, rule)
     }
 
     /// Overwrites an instruction with a draft, and counts the application of `rule`. Returns `None` and changes nothing if the target
     /// cannot encode the draft.
-    fn replace_if_encodable(&mut self, function: &mut Function, inst: Inst, draft: Draft, rule: SimplifyRule) -> Option<()> {
+    fn replace_if_encodable(&mut self, function: &mut Function, inst: Inst, draft: InstDraft, rule: SimplifyRule) -> Option<()> {
         if !self.encodability.is_encodable(function, inst, &draft) {
             return None;
         }
-        draft.store(function, inst);
-        self.count(rule);
+        draft.overwrite_inst(function, inst);
+        self.count_application(rule);
         Some(())
     }
 
@@ -185,11 +185,12 @@ impl Simplifier {
             return None;
         }
         let distance = self.known(function).word(&amount)?;
-        let has_high = !self.is_zero(function, &high);
-        let has_low = !self.is_zero(function, &low);
-        let left = |a: Operand, by: u32| shift_draft(&[Symbol::L, Symbol::U32], result, [a, by.into(), Operand::RZ]);
-        let right = |a: Operand, by: u32| shift_draft(&[Symbol::R, Symbol::U32, Symbol::HI], result, [Operand::RZ, by.into(), a]);
-        let right_signed = |a: Operand, by: u32| shift_draft(&[Symbol::R, Symbol::S32, Symbol::HI], result, [Operand::RZ, by.into(), a]);
+        let has_high = !self.is_known_zero(function, &high);
+        let has_low = !self.is_known_zero(function, &low);
+        let left = |a: Operand, by: u32| new_shift_draft(&[Symbol::L, Symbol::U32], result, [a, by.into(), Operand::RZ]);
+        let right = |a: Operand, by: u32| new_shift_draft(&[Symbol::R, Symbol::U32, Symbol::HI], result, [Operand::RZ, by.into(), a]);
+        let right_signed =
+            |a: Operand, by: u32| new_shift_draft(&[Symbol::R, Symbol::S32, Symbol::HI], result, [Operand::RZ, by.into(), a]);
         let zero = Operand::RZ;
         let simpler = match (function.insts[inst].modifiers.as_slice(), distance) {
             ([Symbol::L, Symbol::U32], _) if has_high => return None,
@@ -222,7 +223,7 @@ impl Simplifier {
     fn simplify_product(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, c]) = (function.results(inst), function.sources(inst)) else { return None };
         let is_word = matches!(function.insts[inst].modifiers.as_slice(), [] | [Symbol::U32]);
-        let is_absent = is_word && c.signs.is_empty() && (self.is_zero(function, &a) || self.is_zero(function, &b));
+        let is_absent = is_word && c.signs.is_empty() && (self.is_known_zero(function, &a) || self.is_known_zero(function, &b));
         if is_absent { self.replace_by_copy(function, inst, c, SimplifyRule::Product) } else { None }
     }
 
@@ -293,7 +294,7 @@ impl Simplifier {
 
     /// Replaces an `IADD3.X` whose carry inputs are always false by an `IADD3`, which has no carry inputs. Returns `None` if nothing
     /// changed.
-    fn drop_carry_in(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
+    fn drop_false_carry_inputs(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let &[a, b, c, carry, other] = function.sources(inst) else { return None };
         let is_never = |operand: &Operand| self.known(function).truth(operand) == Some(false);
         let is_plain = [a, b, c].iter().all(|source| source.signs.is_empty());
@@ -303,14 +304,14 @@ impl Simplifier {
         }
         let results = function.insts[inst].result_count();
         let operands = function.operands(inst)[..results + 3].iter().copied().collect();
-        let draft = Draft { opcode: Opcode::IADD3, modifiers: Symbols::new(), operands, result_count: results };
+        let draft = InstDraft { opcode: Opcode::IADD3, modifiers: Symbols::new(), operands, result_count: results };
         self.replace_if_encodable(function, inst, draft, SimplifyRule::NoCarryIn)
     }
 
     /// If a sum never carries, defines its carry results by a separate instruction as predicates that are always false. Returns that
     /// instruction, to insert before `inst`.
-    fn drop_carries(&mut self, function: &mut Function, inst: Inst) -> SmallVec<[Inst; 4]> {
-        let mut prelude = Prelude::before(function, inst);
+    fn drop_false_carry_results(&mut self, function: &mut Function, inst: Inst) -> SmallVec<[Inst; 4]> {
+        let mut prelude = InstPrelude::before(function, inst);
         let (&[sum, carry, other], &[a, b, c]) = (function.results(inst), function.sources(inst)) else { return prelude.insts };
         let is_read = carry.value().is_some() || other.value().is_some();
         if !is_read || !function.insts[inst].modifiers.is_empty() {
@@ -319,14 +320,14 @@ impl Simplifier {
         let known = self.known(function);
         let most: u64 = [a, b, c].iter().map(|source| known.upper_bound(source)).sum();
         let operands: SmallVec<[Operand; 8]> = smallvec![sum, Operand::PT, Operand::PT, a, b, c];
-        let draft = Draft { opcode: Opcode::IADD3, modifiers: Symbols::new(), operands, result_count: 3 };
+        let draft = InstDraft { opcode: Opcode::IADD3, modifiers: Symbols::new(), operands, result_count: 3 };
         if most > u64::from(u32::MAX) || self.replace_if_encodable(function, inst, draft, SimplifyRule::NoCarry).is_none() {
             return prelude.insts;
         }
         let operands = [carry, other, Operand::PT, Operand::PT, Operand::PT, 0.into(), 0.into()];
         prelude.push(function, Op::Machine(Opcode::PLOP3), &[Symbol::LUT], &operands, 2);
         for &new in &prelude.insts {
-            function.defined(new).for_each(|value| self.definitions.set(value, new));
+            function.defined(new).for_each(|value| self.definitions.set_definition(value, new));
         }
         prelude.insts
     }
@@ -342,7 +343,7 @@ impl Simplifier {
             return None;
         }
         let terms: SmallVec<[Operand; 3]> =
-            function.sources(inst).iter().copied().filter(|source| !self.is_zero(function, source)).collect();
+            function.sources(inst).iter().copied().filter(|source| !self.is_known_zero(function, source)).collect();
         match *terms.as_slice() {
             [] => self.replace_by_copy(function, inst, Operand::RZ, SimplifyRule::Sum),
             [term] => self.replace_by_copy(function, inst, term, SimplifyRule::Sum),
@@ -358,27 +359,27 @@ impl Simplifier {
             let [other_zero, complement, low] = self.match_shift(function, &right, &[Symbol::R, Symbol::U32, Symbol::HI])?;
             let [distance, complement] = [self.known(function).word(&distance)?, self.known(function).word(&complement)?];
             let is_opposite = (1..32).contains(&distance) && distance.checked_add(complement) == Some(32);
-            let is_single = self.is_zero(function, &zero) && self.is_zero(function, &other_zero);
+            let is_single = self.is_known_zero(function, &zero) && self.is_known_zero(function, &other_zero);
             (is_opposite && is_single).then_some((high, low, distance))
         })?;
         let result = function.results(inst)[0];
-        let draft = shift_draft(&[Symbol::L, Symbol::W, Symbol::U32, Symbol::HI], result, [low, distance.into(), high]);
+        let draft = new_shift_draft(&[Symbol::L, Symbol::W, Symbol::U32, Symbol::HI], result, [low, distance.into(), high]);
         self.replace_if_encodable(function, inst, draft, SimplifyRule::Funnel)
     }
 
     /// If an operand is computed by a shift with these modifiers, returns the sources of the shift; otherwise `None`.
     fn match_shift(&self, function: &Function, operand: &Operand, modifiers: &[Symbol]) -> Option<[Operand; 3]> {
         let part: Part = self.definitions.origin(function, operand.part().filter(|part| part.count == 1)?);
-        let shift = self.definitions.unguarded(function, part.value)?;
+        let shift = self.definitions.unguarded_definition_of(function, part.value)?;
         let is_shift = function.insts[shift].is_machine(Opcode::SHF) && function.insts[shift].modifiers.as_slice() == modifiers;
         let sources: [Operand; 3] = function.sources(shift).try_into().ok()?;
-        (is_shift && is_plain(function, shift)).then_some(sources)
+        (is_shift && is_plain_inst(function, shift)).then_some(sources)
     }
 }
 
 /// Returns whether an instruction has no guard, only plain operands without suffixes (no tied operands, no addresses), and writes whole
 /// values.
-fn is_plain(function: &Function, inst: Inst) -> bool {
+fn is_plain_inst(function: &Function, inst: Inst) -> bool {
     let is_plain = |operand: &Operand| operand.role == Role::Plain && operand.suffixes().next().is_none();
     let is_whole = |part: Part| part == function.whole(part.value);
     let writes_whole = function.results(inst).iter().all(|result| match result.kind {
@@ -389,7 +390,7 @@ fn is_plain(function: &Function, inst: Inst) -> bool {
 }
 
 /// Returns the draft of a `SHF` with these modifiers, which shifts the register pair `high:low` by `distance` bits.
-fn shift_draft(modifiers: &[Symbol], result: Operand, [low, distance, high]: [Operand; 3]) -> Draft {
+fn new_shift_draft(modifiers: &[Symbol], result: Operand, [low, distance, high]: [Operand; 3]) -> InstDraft {
     let operands = smallvec![result, low, distance, high];
-    Draft { opcode: Opcode::SHF, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 }
+    InstDraft { opcode: Opcode::SHF, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 }
 }

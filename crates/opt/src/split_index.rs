@@ -25,10 +25,10 @@ use oriole_isa::{Opcode, Symbol};
 use oriole_support::Index;
 
 use crate::definitions::{Definitions, KnownWord};
-use crate::rewrite::Prelude;
+use crate::rewrite::InstPrelude;
 
 /// Maximum length of a chain of dependent instructions to look through for bits that are known to be zero.
-const MAX_DEPTH: usize = 6;
+const MAX_DEPENDENCE_CHAIN: usize = 6;
 /// Largest constant to add to an address, in bytes: the offset of an access is a signed 24-bit integer.
 const MAX_OFFSET_BYTES: i64 = (1 << 23) - 1;
 /// Truth tables of `LOP3` for the bitwise AND and OR of its first two sources.
@@ -53,8 +53,8 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut kept = Vec::with_capacity(insts.len());
         for inst in insts {
-            if let Some((index, offset)) = match_split(function, &definitions, &is_address, inst) {
-                split_address(function, inst, index, offset, &mut kept);
+            if let Some((index, offset)) = match_index_with_constant(function, &definitions, &is_address, inst) {
+                split_address_computation(function, inst, index, offset, &mut kept);
                 stats.split += 1;
             }
             kept.push(inst);
@@ -80,7 +80,7 @@ fn values_read_as_addresses(function: &Function) -> Vec<bool> {
 }
 
 /// An array index without its constant part.
-enum IndexRest {
+enum IndexWithoutConstant {
     /// One register.
     Register(Part),
     /// The bitwise OR of two registers.
@@ -89,7 +89,12 @@ enum IndexRest {
 
 /// Matches an instruction that computes an address from an index with a constant part, by a widening multiply-add. Returns the index
 /// without the constant part, and the constant part times the element size, in bytes.
-fn match_split(function: &Function, definitions: &Definitions, is_address: &[bool], inst: Inst) -> Option<(IndexRest, i64)> {
+fn match_index_with_constant(
+    function: &Function,
+    definitions: &Definitions,
+    is_address: &[bool],
+    inst: Inst,
+) -> Option<(IndexWithoutConstant, i64)> {
     let data = &function.insts[inst];
     let is_wide = matches!(data.modifiers.as_slice(), [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
     if !data.is_machine(Opcode::IMAD) || !is_wide || data.guard.is_some() {
@@ -100,37 +105,37 @@ fn match_split(function: &Function, definitions: &Definitions, is_address: &[boo
     let is_free = result.value().is_some_and(|value| is_address[value.position()]);
     let scale = known_constant(function, definitions, factor).filter(|_| is_plain && is_free)?;
     let index = index.part().filter(|part| part.count == 1)?;
-    let (rest, number) = split_constant(function, definitions, index)?;
+    let (rest, number) = split_off_constant(function, definitions, index)?;
     let offset = i64::from(number).checked_mul(i64::from(scale)).filter(|offset| (1..=MAX_OFFSET_BYTES).contains(offset))?;
     Some((rest, offset))
 }
 
 /// Splits an index of the form `a | constant` or `a | (b | constant)` into the part that is not constant and the constant. `None` if the
 /// index has another form, or if a bit of the constant may be set in the other part.
-fn split_constant(function: &Function, definitions: &Definitions, index: Part) -> Option<(IndexRest, u32)> {
-    let (first, second) = match_logic(function, definitions, index, LUT_OR)?;
-    let zeros = |operand: &Operand| known_zeros(function, definitions, operand, MAX_DEPTH);
+fn split_off_constant(function: &Function, definitions: &Definitions, index: Part) -> Option<(IndexWithoutConstant, u32)> {
+    let (first, second) = match_logic_sources(function, definitions, index, LUT_OR)?;
+    let zeros = |operand: &Operand| known_zero_bits(function, definitions, operand, MAX_DEPENDENCE_CHAIN);
     let is_apart = |number: u32, zeros: u32| number as i32 > 0 && number & !zeros == 0;
     for (one, other) in [(first, second), (second, first)] {
         let Some(part) = one.part() else { continue };
         if let Some(number) = known_constant(function, definitions, &other) {
-            return is_apart(number, zeros(&one)).then_some((IndexRest::Register(part), number));
+            return is_apart(number, zeros(&one)).then_some((IndexWithoutConstant::Register(part), number));
         }
         // The constant may be in the second source: a | (b | constant).
-        let Some((inner, last)) = other.part().and_then(|part| match_logic(function, definitions, part, LUT_OR)) else { continue };
+        let Some((inner, last)) = other.part().and_then(|part| match_logic_sources(function, definitions, part, LUT_OR)) else { continue };
         if let (Some(inner_part), Some(number)) = (inner.part(), known_constant(function, definitions, &last))
             && is_apart(number, zeros(&one) & zeros(&inner))
         {
-            return Some((IndexRest::Or(part, inner_part), number));
+            return Some((IndexWithoutConstant::Or(part, inner_part), number));
         }
     }
     None
 }
 
 /// If a register is computed by a `LOP3` of two sources with this truth table, returns the two sources; otherwise `None`.
-fn match_logic(function: &Function, definitions: &Definitions, part: Part, table: i64) -> Option<(Operand, Operand)> {
+fn match_logic_sources(function: &Function, definitions: &Definitions, part: Part, table: i64) -> Option<(Operand, Operand)> {
     let origin = definitions.origin(function, part);
-    let inst = definitions.unguarded(function, origin.value)?;
+    let inst = definitions.unguarded_definition_of(function, origin.value)?;
     let data = &function.insts[inst];
     let ([_], [first, second, zero, found, never]) = (function.results(inst), function.sources(inst)) else { return None };
     let is_operation = data.is_machine(Opcode::LOP3)
@@ -157,20 +162,20 @@ fn known_constant(function: &Function, definitions: &Definitions, operand: &Oper
 
 /// Returns the mask of the bits of an operand that are known to be zero. `depth` is the maximum number of dependent instructions to look
 /// through.
-fn known_zeros(function: &Function, definitions: &Definitions, operand: &Operand, depth: usize) -> u32 {
+fn known_zero_bits(function: &Function, definitions: &Definitions, operand: &Operand, depth: usize) -> u32 {
     if let Some(number) = known_constant(function, definitions, operand) {
         return !number;
     }
     let Some(part) = operand.part().filter(|part| part.count == 1 && operand.signs.is_empty() && depth > 0) else { return 0 };
-    let zeros = |operand: &Operand| known_zeros(function, definitions, operand, depth - 1);
-    if let Some((first, second)) = match_logic(function, definitions, part, LUT_AND) {
+    let zeros = |operand: &Operand| known_zero_bits(function, definitions, operand, depth - 1);
+    if let Some((first, second)) = match_logic_sources(function, definitions, part, LUT_AND) {
         return zeros(&first) | zeros(&second);
     }
-    if let Some((first, second)) = match_logic(function, definitions, part, LUT_OR) {
+    if let Some((first, second)) = match_logic_sources(function, definitions, part, LUT_OR) {
         return zeros(&first) & zeros(&second);
     }
     let origin = definitions.origin(function, part);
-    let Some(inst) = definitions.unguarded(function, origin.value) else { return 0 };
+    let Some(inst) = definitions.unguarded_definition_of(function, origin.value) else { return 0 };
     let data = &function.insts[inst];
     match (data.op.machine(), data.modifiers.as_slice(), function.sources(inst)) {
         (Some(Opcode::SHF), [Symbol::L, Symbol::U32], [a, distance, zero]) if *zero == Operand::RZ => match distance.integer() {
@@ -186,18 +191,18 @@ fn known_zeros(function: &Function, definitions: &Definitions, operand: &Operand
 
 /// Replaces the address computation `inst` by instructions that compute the address from the index without its constant part, and add
 /// `offset` bytes. Appends all but the last of them to `kept`; the last one replaces `inst`.
-fn split_address(function: &mut Function, inst: Inst, index: IndexRest, offset: i64, kept: &mut Vec<Inst>) {
-    let mut prelude = Prelude::before(function, inst);
+fn split_address_computation(function: &mut Function, inst: Inst, index: IndexWithoutConstant, offset: i64, kept: &mut Vec<Inst>) {
+    let mut prelude = InstPrelude::before(function, inst);
     let index = match index {
-        IndexRest::Register(part) => Operand::from(part),
-        IndexRest::Or(first, second) => {
+        IndexWithoutConstant::Register(part) => Operand::from(part),
+        IndexWithoutConstant::Or(first, second) => {
             let sources = [first.into(), second.into(), Operand::RZ, LUT_OR.into(), Operand::PT.inverted_predicate()];
-            prelude.define(function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
+            prelude.emit_definition(function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
         }
     };
     let modifiers = function.insts[inst].modifiers.clone();
     let (factor, addend) = (function.sources(inst)[1], function.sources(inst)[2]);
-    let base = prelude.define(function, Class::R2, Opcode::IMAD, &modifiers, &[index, factor, addend]);
+    let base = prelude.emit_definition(function, Class::R2, Opcode::IMAD, &modifiers, &[index, factor, addend]);
     let half = |number: u8| base.part().map_or(base, |part| crate::rewrite::single_register(part, number).into());
     let (low, carry, high) = (function.new_value(Class::R), function.new_value(Class::P), function.new_value(Class::R));
     let [low, carry, high] = [low, carry, high].map(|value| Operand::from(function.whole(value)));

@@ -35,7 +35,7 @@ use oriole_isa::{Effect, Opcode};
 use oriole_support::IndexVec;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::settle_products::{ends_group, new_fence, new_group_end, new_wait, pending_groups};
+use crate::settle_products::{is_last_of_group, new_group_end, new_group_wait, new_product_fence, pending_groups_of_wait};
 
 /// Number of general registers that must stay free, in addition to those live at the wait of a step, for two groups of matrix products to
 /// run at the same time.
@@ -46,18 +46,18 @@ const SPARE_REGISTERS: u32 = 8;
 pub fn run(function: &mut Function, register_limit: u32) -> usize {
     let insts = || function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied();
     let mut waits = insts().filter(|&inst| function.insts[inst].is_machine(Opcode::WARPGROUP)).peekable();
-    if waits.peek().is_none() || !waits.all(|inst| pending_groups(function, inst).is_none_or(|pending| pending == 0)) {
+    if waits.peek().is_none() || !waits.all(|inst| pending_groups_of_wait(function, inst).is_none_or(|pending| pending == 0)) {
         return 0;
     }
-    let has_fence = |&block: &Block| function.blocks[block].insts.iter().any(|&inst| is_fence(function, inst));
+    let has_fence = |&block: &Block| function.blocks[block].insts.iter().any(|&inst| is_warpgroup_fence(function, inst));
     let blocks: Vec<Block> = function.layout.iter().copied().filter(has_fence).collect();
-    let mut facts = FunctionFacts { use_counts: use_counts(function), liveness: None };
-    blocks.into_iter().map(|block| stagger_block(function, block, register_limit, &mut facts)).sum()
+    let mut facts = UsesAndLiveness { use_counts: use_counts(function), liveness: None };
+    blocks.into_iter().map(|block| stagger_products_in_block(function, block, register_limit, &mut facts)).sum()
 }
 
 /// Analyses of the whole function. They stay valid when a step is divided: the new instructions use no values, and no instruction leaves
 /// its block.
-struct FunctionFacts {
+struct UsesAndLiveness {
     /// For each value, the number of operands and guards that read it.
     use_counts: IndexVec<Value, u32>,
     /// The live values of the general register file; `None` until they are first needed.
@@ -74,19 +74,19 @@ fn use_counts(function: &Function) -> IndexVec<Value, u32> {
 }
 
 /// Divides steps of matrix products of a block in two where possible. Returns the number of steps that were divided.
-fn stagger_block(function: &mut Function, block: Block, register_limit: u32, facts: &mut FunctionFacts) -> usize {
+fn stagger_products_in_block(function: &mut Function, block: Block, register_limit: u32, facts: &mut UsesAndLiveness) -> usize {
     let insts = function.blocks[block].insts.clone();
     let mut live: Option<FxHashMap<Inst, u32>> = None;
     // The instructions of the old list up to `copied` are in the new list.
     let (mut new_insts, mut copied) = (Vec::with_capacity(insts.len()), 0);
     let (mut start, mut divided) = (0, 0);
-    while let Some(step) = Step::find(function, &insts, start) {
+    while let Some(step) = StaggerStep::find(function, &insts, start) {
         start = step.end;
-        let Some(parts) = step.divide(function) else { continue };
+        let Some(parts) = step.divide_by_accumulator(function) else { continue };
         let live = live.get_or_insert_with(|| live_registers_at_waits(function, block, &mut facts.liveness));
         let has_registers = live[&insts[step.wait]] + SPARE_REGISTERS <= register_limit;
         new_insts.extend(&insts[copied..=parts.last_of_first]);
-        step.stagger(function, parts, has_registers, &facts.use_counts, &mut new_insts);
+        step.append_staggered(function, parts, has_registers, &facts.use_counts, &mut new_insts);
         copied = step.second_end.unwrap_or(step.end);
         start = copied;
         divided += 1;
@@ -121,31 +121,31 @@ fn live_registers_at_waits(function: &Function, block: Block, liveness: &mut Opt
 }
 
 /// Returns whether an instruction may be reordered with matrix products: it accesses no memory, and neither waits nor transfers control.
-fn may_move(function: &Function, inst: Inst) -> bool {
+fn may_reorder_with_products(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     data.memory.is_none() && !data.is(Pseudo::Phi) && matches!(data.op.effect(), Effect::None | Effect::Lanes)
 }
 
 /// Returns whether an instruction is a fence for matrix products, `WARPGROUP.ARRIVE`.
-fn is_fence(function: &Function, inst: Inst) -> bool {
-    function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups(function, inst).is_none()
+fn is_warpgroup_fence(function: &Function, inst: Inst) -> bool {
+    function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups_of_wait(function, inst).is_none()
 }
 
 /// Returns whether an instruction is an empty matrix product that ends a group of products.
-fn is_group_end(function: &Function, inst: Inst) -> bool {
-    function.is_warpgroup_product(inst) && ends_group(function, inst) && function.defined(inst).next().is_none()
+fn is_product_group_end(function: &Function, inst: Inst) -> bool {
+    function.is_warpgroup_product(inst) && is_last_of_group(function, inst) && function.defined(inst).next().is_none()
 }
 
 /// Returns the position of the first instruction at or after `start` for which `ends` holds; `None` if there is none, or if `continues`
 /// does not hold for an instruction before it.
-fn find_after(insts: &[Inst], start: usize, continues: impl Fn(Inst) -> bool, ends: impl Fn(Inst) -> bool) -> Option<usize> {
+fn find_end_if_all_continue(insts: &[Inst], start: usize, continues: impl Fn(Inst) -> bool, ends: impl Fn(Inst) -> bool) -> Option<usize> {
     let found = insts.iter().skip(start).position(|&inst| ends(inst) || !continues(inst))? + start;
     ends(insts[found]).then_some(found)
 }
 
 /// A group of asynchronous matrix products, the wait for it, the code that reads the results, and the next group. All positions are indices
 /// in `insts`.
-struct Step<'a> {
+struct StaggerStep<'a> {
     /// The instructions of the block.
     insts: &'a [Inst],
     /// Position of the fence before the first group.
@@ -161,7 +161,7 @@ struct Step<'a> {
 }
 
 /// The instructions of a step, divided into two parts by the accumulators that they depend on.
-struct StepParts {
+struct DividedStep {
     /// Position of the last matrix product of the first part.
     last_of_first: usize,
     /// The instructions after the wait that do not depend on the matrix products of the second part.
@@ -174,30 +174,40 @@ struct StepParts {
     late_products: Vec<Inst>,
 }
 
-impl<'a> Step<'a> {
+impl<'a> StaggerStep<'a> {
     /// Finds the next step of a block at or after position `start`; `insts` is the instructions of the block.
-    fn find(function: &Function, insts: &'a [Inst], start: usize) -> Option<Step<'a>> {
-        let is_group_part = |inst: Inst| may_move(function, inst) || function.is_warpgroup_product(inst) && !ends_group(function, inst);
-        let is_end = |inst: Inst| is_group_end(function, inst);
-        for fence in (start..insts.len()).filter(|&at| is_fence(function, insts[at])) {
-            let Some(group_end) = find_after(insts, fence + 1, is_group_part, is_end) else { continue };
-            let is_wait = |inst: Inst| function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups(function, inst).is_some();
-            let Some(wait) = find_after(insts, group_end + 1, |inst| may_move(function, inst), is_wait) else { continue };
-            let end = (wait + 1..insts.len()).find(|&at| !may_move(function, insts[at]))?;
-            let second_end = if is_fence(function, insts[end]) { find_after(insts, end + 1, is_group_part, is_end) } else { None };
-            return Some(Step { insts, fence, group_end, wait, end, second_end });
+    fn find(function: &Function, insts: &'a [Inst], start: usize) -> Option<StaggerStep<'a>> {
+        let is_group_part = |inst: Inst| {
+            may_reorder_with_products(function, inst) || function.is_warpgroup_product(inst) && !is_last_of_group(function, inst)
+        };
+        let is_end = |inst: Inst| is_product_group_end(function, inst);
+        for fence in (start..insts.len()).filter(|&at| is_warpgroup_fence(function, insts[at])) {
+            let Some(group_end) = find_end_if_all_continue(insts, fence + 1, is_group_part, is_end) else { continue };
+            let is_wait =
+                |inst: Inst| function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups_of_wait(function, inst).is_some();
+            let Some(wait) = find_end_if_all_continue(insts, group_end + 1, |inst| may_reorder_with_products(function, inst), is_wait)
+            else {
+                continue;
+            };
+            let end = (wait + 1..insts.len()).find(|&at| !may_reorder_with_products(function, insts[at]))?;
+            let second_end = if is_warpgroup_fence(function, insts[end]) {
+                find_end_if_all_continue(insts, end + 1, is_group_part, is_end)
+            } else {
+                None
+            };
+            return Some(StaggerStep { insts, fence, group_end, wait, end, second_end });
         }
         None
     }
 
     /// Divides the instructions of the step by the accumulators that they depend on. `None` if all products of the first group have the
     /// same accumulator, or if no code after the wait depends on only one of the parts.
-    fn divide(&self, function: &Function) -> Option<StepParts> {
-        let last_of_first = last_of_first_chain(function, self.insts, self.fence + 1..self.group_end)?;
-        let mut first = Dependents::of(function, &self.insts[self.fence + 1..=last_of_first]);
+    fn divide_by_accumulator(&self, function: &Function) -> Option<DividedStep> {
+        let last_of_first = last_product_of_first_chain(function, self.insts, self.fence + 1..self.group_end)?;
+        let mut first = ProductDependents::of(function, &self.insts[self.fence + 1..=last_of_first]);
         let second_products =
             self.insts[last_of_first + 1..self.group_end].iter().copied().filter(|&inst| function.is_warpgroup_product(inst));
-        let mut second = Dependents(second_products.flat_map(|inst| function.defined(inst)).collect());
+        let mut second = ProductDependents(second_products.flat_map(|inst| function.defined(inst)).collect());
         // The other instructions of the group prepare descriptors. If one of them read the result of a product, it could not be moved
         // before that product.
         let others = self.insts[last_of_first + 1..self.group_end].iter().filter(|&&inst| !function.is_warpgroup_product(inst));
@@ -220,7 +230,7 @@ impl<'a> Step<'a> {
         let (mut early_products, mut late_products) = (Vec::new(), Vec::new());
         if let Some(second_end) = self.second_end {
             let range = self.end + 1..second_end;
-            let last_early = last_of_first_chain(function, self.insts, range.clone());
+            let last_early = last_product_of_first_chain(function, self.insts, range.clone());
             for at in range {
                 let inst = self.insts[at];
                 if !second.add_dependent(function, inst) && last_early.is_some_and(|last| at <= last) {
@@ -237,16 +247,16 @@ impl<'a> Step<'a> {
                 late_products = self.insts[self.end + 1..second_end].to_vec();
             }
         }
-        Some(StepParts { last_of_first, first_readers, second_readers, early_products, late_products })
+        Some(DividedStep { last_of_first, first_readers, second_readers, early_products, late_products })
     }
 
     /// Appends the divided step to `insts`, starting after the last matrix product of the first part, and ending before the end of the
     /// second group or, if there is no second group, at the end of the step. `has_registers` says whether both parts of the first group may
     /// run at the same time.
-    fn stagger(
+    fn append_staggered(
         &self,
         function: &mut Function,
-        parts: StepParts,
+        parts: DividedStep,
         has_registers: bool,
         use_counts: &IndexVec<Value, u32>,
         insts: &mut Vec<Inst>,
@@ -260,12 +270,12 @@ impl<'a> Step<'a> {
             inst
         };
         let new_arrive = |function: &mut Function| {
-            let inst = new_fence(function);
+            let inst = new_product_fence(function);
             function.insts[inst].location = wait_location;
             inst
         };
         let new_depbar = |function: &mut Function, pending: u8| {
-            let inst = new_wait(function, pending);
+            let inst = new_group_wait(function, pending);
             function.insts[inst].location = wait_location;
             inst
         };
@@ -278,7 +288,7 @@ impl<'a> Step<'a> {
             insts.push(new_depbar(function, 1));
             insts.extend(&parts.first_readers);
         } else {
-            let (stays, moves) = split_second_group(function, moved, use_counts);
+            let (stays, moves) = split_staying_and_moving(function, moved, use_counts);
             insts.extend(stays);
             insts.push(self.insts[self.group_end]);
             insts.extend(before_wait);
@@ -305,7 +315,7 @@ impl<'a> Step<'a> {
 
 /// Divides `moved`, the instructions of the second part of the first group, into those that stay in place, because other code reads their
 /// results, and those that move with the products. `use_counts` has the number of reads of each value in the function.
-fn split_second_group(function: &Function, moved: &[Inst], use_counts: &IndexVec<Value, u32>) -> (Vec<Inst>, Vec<Inst>) {
+fn split_staying_and_moving(function: &Function, moved: &[Inst], use_counts: &IndexVec<Value, u32>) -> (Vec<Inst>, Vec<Inst>) {
     let mut own_uses: FxHashMap<Value, u32> = FxHashMap::default();
     moved.iter().flat_map(|&inst| function.used(inst)).for_each(|part| *own_uses.entry(part.value).or_default() += 1);
     let is_read_elsewhere = |value: Value| use_counts[value] > own_uses.get(&value).copied().unwrap_or(0);
@@ -322,13 +332,13 @@ fn split_second_group(function: &Function, moved: &[Inst], use_counts: &IndexVec
 }
 
 /// The values that depend on certain matrix products.
-struct Dependents(FxHashSet<Value>);
+struct ProductDependents(FxHashSet<Value>);
 
-impl Dependents {
+impl ProductDependents {
     /// Returns the set of the results of all matrix products in a list of instructions.
-    fn of(function: &Function, insts: &[Inst]) -> Dependents {
+    fn of(function: &Function, insts: &[Inst]) -> ProductDependents {
         let products = insts.iter().copied().filter(|&inst| function.is_warpgroup_product(inst));
-        Dependents(products.flat_map(|inst| function.defined(inst)).collect())
+        ProductDependents(products.flat_map(|inst| function.defined(inst)).collect())
     }
 
     /// Returns whether an instruction depends on the matrix products. Adds its results to the set if it does.
@@ -343,7 +353,7 @@ impl Dependents {
 
 /// Returns the position of the last matrix product in a range that has the same accumulator as the first product. `None` if all products
 /// have this accumulator, or if a product with another accumulator comes between them.
-fn last_of_first_chain(function: &Function, insts: &[Inst], range: std::ops::Range<usize>) -> Option<usize> {
+fn last_product_of_first_chain(function: &Function, insts: &[Inst], range: std::ops::Range<usize>) -> Option<usize> {
     // Maps each result of a product to the number of its chain, the products with the same accumulator.
     let mut chains: FxHashMap<Value, usize> = FxHashMap::default();
     let (mut count, mut last, mut has_others) = (0, None, false);
@@ -375,7 +385,7 @@ mod tests {
 
     /// Returns a function with a step: two products, `%2` and `%3`, the code `between`, arithmetic on the results, and two products that
     /// read it.
-    fn step(between: &str) -> Function {
+    fn function_with_step(between: &str) -> Function {
         let text = format!(
             "func kernel @f ssa {{
 bb0:
@@ -405,13 +415,13 @@ bb0:
 
     /// Returns one word for each instruction of the first block: the number of its first result, or what it does (`end` of a group,
     /// `arrive`, `wait`).
-    fn words(function: &Function) -> String {
+    fn summarize_insts(function: &Function) -> String {
         let word = |&inst: &Inst| {
-            if is_group_end(function, inst) {
+            if is_product_group_end(function, inst) {
                 return "end".to_owned();
             }
             if function.insts[inst].is_machine(Opcode::WARPGROUP) {
-                return pending_groups(function, inst).map_or("arrive".to_owned(), |pending| format!("wait{pending}"));
+                return pending_groups_of_wait(function, inst).map_or("arrive".to_owned(), |pending| format!("wait{pending}"));
             }
             function.defined(inst).next().map_or("-".to_owned(), |value| value.position().to_string())
         };
@@ -420,26 +430,26 @@ bb0:
 
     #[test]
     fn products_run_during_the_arithmetic_on_the_others() {
-        let mut function = step("");
+        let mut function = function_with_step("");
         assert_eq!(run(&mut function, 253), 1);
-        assert_eq!(words(&function), "0 1 arrive 2 end 3 end wait1 5 arrive 6 7 end wait1 4 arrive 8 9 end wait0 - - -");
+        assert_eq!(summarize_insts(&function), "0 1 arrive 2 end 3 end wait1 5 arrive 6 7 end wait1 4 arrive 8 9 end wait0 - - -");
     }
 
     #[test]
     fn the_second_accumulator_waits_for_registers() {
-        let mut function = step("");
+        let mut function = function_with_step("");
         // At the wait the two accumulators and `%0` are live.
         assert_eq!(run(&mut function, 9 + SPARE_REGISTERS - 1), 1);
-        assert_eq!(words(&function), "0 1 arrive 2 end wait0 5 arrive 3 end arrive 6 7 end wait1 4 arrive 8 9 end wait0 - - -");
+        assert_eq!(summarize_insts(&function), "0 1 arrive 2 end wait0 5 arrive 3 end arrive 6 7 end wait1 4 arrive 8 9 end wait0 - - -");
     }
 
     #[test]
     fn code_that_may_not_move_keeps_the_step_whole() {
         // A store after the wait may overwrite an operand that the products read from shared memory.
-        let mut function = step("    STS [%0], %0 !shared.4\n");
+        let mut function = function_with_step("    STS [%0], %0 !shared.4\n");
         assert_eq!(run(&mut function, 253), 0);
         // This program waits until one group is pending; with more groups, that wait would mean something else.
-        let mut function = step("    WARPGROUP.DEPBAR.LE gsb0, 0x1\n");
+        let mut function = function_with_step("    WARPGROUP.DEPBAR.LE gsb0, 0x1\n");
         assert_eq!(run(&mut function, 253), 0);
     }
 }

@@ -35,7 +35,7 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
             continue;
         }
         while let Some(next) = only_successor(function, block).filter(|&next| next != block && mentions[next] == 1) {
-            if !phis_to_copies(function, next) {
+            if !replace_phis_by_copies(function, next) {
                 break;
             }
             let tail = std::mem::take(&mut function.blocks[next].insts);
@@ -67,7 +67,7 @@ fn only_successor(function: &Function, block: Block) -> Option<Block> {
 }
 
 /// Replaces the phis of a block, which have one source each, by copies. Returns false and changes nothing if a source is not a value.
-fn phis_to_copies(function: &mut Function, block: Block) -> bool {
+fn replace_phis_by_copies(function: &mut Function, block: Block) -> bool {
     let phis: SmallVec<[Inst; 8]> = function.phis(block).iter().copied().collect();
     let is_simple = |inst: &Inst| matches!(function.sources(*inst), [source, _] if matches!(source.kind, OperandKind::Value(_)));
     if !phis.iter().all(is_simple) {

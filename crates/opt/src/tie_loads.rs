@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 
 use crate::definitions::{Definitions, KnownWord};
 use crate::legalize::EncodabilityCache;
-use crate::rewrite::{Draft, Prelude};
+use crate::rewrite::{InstDraft, InstPrelude};
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -35,7 +35,7 @@ pub struct Stats {
 /// Ties the tuples that guarded instructions write to the old values of the registers, in a whole function.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut stats = Stats::default();
-    let is_candidate = |function: &Function, inst: Inst| untied_tuple(function, inst).is_some();
+    let is_candidate = |function: &Function, inst: Inst| untied_tuple_result(function, inst).is_some();
     let has_candidate = |&block: &Block| function.blocks[block].insts.iter().any(|&inst| is_candidate(function, inst));
     if !function.layout.iter().any(has_candidate) {
         return stats;
@@ -84,7 +84,7 @@ impl TupleReaders {
 }
 
 /// Returns the only result of a guarded machine instruction if it is a tuple of general registers that is not tied yet; otherwise `None`.
-fn untied_tuple(function: &Function, inst: Inst) -> Option<oriole_ir::Value> {
+fn untied_tuple_result(function: &Function, inst: Inst) -> Option<oriole_ir::Value> {
     let data = &function.insts[inst];
     if data.guard.is_none() || data.op.machine().is_none() {
         return None;
@@ -99,7 +99,7 @@ fn untied_tuple(function: &Function, inst: Inst) -> Option<oriole_ir::Value> {
 /// Returns the guarded copies of the registers of a guarded instruction's result, one for each register, in order; `None` if other
 /// instructions read the result, or if an old value is computed only after the instruction.
 fn copies_to_tie(function: &Function, definitions: &Definitions, readers: &TupleReaders, inst: Inst) -> Option<SmallVec<[Inst; 4]>> {
-    let value = untied_tuple(function, inst)?;
+    let value = untied_tuple_result(function, inst)?;
     let width = usize::from(function.values[value].width);
     let value_readers = &readers.by_value[value.position()];
     if value_readers.len() != width {
@@ -133,17 +133,17 @@ fn tie_to_old_values(
     copies: &[Inst],
     kept: &mut Vec<Inst>,
 ) -> bool {
-    let (Op::Machine(opcode), Some(tuple)) = (function.insts[inst].op, untied_tuple(function, inst)) else { return false };
-    let old_values: SmallVec<[Operand; 4]> = copies.iter().map(|&copy| old_value(function, definitions, copy)).collect();
-    let mut prelude = Prelude::before(function, inst);
-    let old_values = with_zero_pairs(function, encodability, &mut prelude, inst, &old_values);
+    let (Op::Machine(opcode), Some(tuple)) = (function.insts[inst].op, untied_tuple_result(function, inst)) else { return false };
+    let old_values: SmallVec<[Operand; 4]> = copies.iter().map(|&copy| old_value_of_copy(function, definitions, copy)).collect();
+    let mut prelude = InstPrelude::before(function, inst);
+    let old_values = with_zeros_as_pairs(function, encodability, &mut prelude, inst, &old_values);
     let old = emit_pack(function, &mut prelude, usize::from(function.values[tuple].width), &old_values);
-    let mut draft = Draft::from_inst(function, inst, opcode);
+    let mut draft = InstDraft::from_inst(function, inst, opcode);
     draft.operands.push(old.with_role(Role::Tied(0)));
     if !encodability.is_encodable(function, inst, &draft) {
         return false;
     }
-    draft.store(function, inst);
+    draft.overwrite_inst(function, inst);
     kept.extend(prelude.insts);
     for &copy in copies {
         let operands: SmallVec<[Operand; 2]> = function.operands(copy)[..2].iter().copied().collect();
@@ -154,7 +154,7 @@ fn tie_to_old_values(
 }
 
 /// Returns the operand that a guarded copy keeps where its guard does not hold; if it is a compile-time constant, as an immediate or `RZ`.
-fn old_value(function: &Function, definitions: &Definitions, copy: Inst) -> Operand {
+fn old_value_of_copy(function: &Function, definitions: &Definitions, copy: Inst) -> Operand {
     let old = function.operands(copy)[2].with_role(Role::Plain);
     let known = old.part().and_then(|part| definitions.known_content(function, part));
     match known {
@@ -166,10 +166,10 @@ fn old_value(function: &Function, definitions: &Definitions, copy: Inst) -> Oper
 
 /// Replaces each pair of zeros that starts at an even index of `old_values` by one register pair that a single instruction clears, if the
 /// target has such an instruction. Returns the new list of operands.
-fn with_zero_pairs(
+fn with_zeros_as_pairs(
     function: &mut Function,
     encodability: &mut EncodabilityCache,
-    prelude: &mut Prelude,
+    prelude: &mut InstPrelude,
     inst: Inst,
     old_values: &[Operand],
 ) -> SmallVec<[Operand; 4]> {
@@ -186,11 +186,12 @@ fn with_zero_pairs(
 }
 
 /// Appends a `CS2R` that clears a new register pair, and returns the pair; `None` if the target has no such form.
-fn emit_zero_pair(function: &mut Function, encodability: &mut EncodabilityCache, prelude: &mut Prelude, inst: Inst) -> Option<Operand> {
+fn emit_zero_pair(function: &mut Function, encodability: &mut EncodabilityCache, prelude: &mut InstPrelude, inst: Inst) -> Option<Operand> {
     let zero = Operand::from(Symbol::find("SRZ")?);
     let pair = function.new_value(Class::R2);
     let operands = [function.whole(pair).into(), zero];
-    let draft = Draft { opcode: Opcode::CS2R, modifiers: Symbols::new(), operands: operands.iter().copied().collect(), result_count: 1 };
+    let draft =
+        InstDraft { opcode: Opcode::CS2R, modifiers: Symbols::new(), operands: operands.iter().copied().collect(), result_count: 1 };
     if !encodability.is_encodable(function, inst, &draft) {
         return None;
     }
@@ -199,7 +200,7 @@ fn emit_zero_pair(function: &mut Function, encodability: &mut EncodabilityCache,
 }
 
 /// Appends a pack of sources into a tuple of `width` registers, and returns the tuple. A single source is returned as it is.
-fn emit_pack(function: &mut Function, prelude: &mut Prelude, width: usize, sources: &[Operand]) -> Operand {
+fn emit_pack(function: &mut Function, prelude: &mut InstPrelude, width: usize, sources: &[Operand]) -> Operand {
     if let [single] = sources {
         return *single;
     }

@@ -36,7 +36,7 @@ use crate::dead;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 use crate::legalize::EncodabilityCache;
-use crate::rewrite::{Draft, replace_uses};
+use crate::rewrite::{InstDraft, replace_uses};
 
 mod loops;
 mod tuples;
@@ -57,32 +57,36 @@ pub struct Stats {
 
 /// Moves computations whose results are only needed in uniform registers to the uniform datapath, in a whole function.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
-    run_with_alternatives(function, encodability, &mut Alternatives::default())
+    run_and_record_alternatives(function, encodability, &mut Alternatives::default())
 }
 
 /// Runs the pass like [`run`], and records why instructions were not replaced by their uniform forms.
-pub fn run_with_alternatives(function: &mut Function, encodability: &mut EncodabilityCache, alternatives: &mut Alternatives) -> Stats {
+pub fn run_and_record_alternatives(
+    function: &mut Function,
+    encodability: &mut EncodabilityCache,
+    alternatives: &mut Alternatives,
+) -> Stats {
     let mut stats = Stats::default();
     let has_copies =
-        |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_uniform_copy(function, inst) || is_vote(function, inst));
+        |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_copy_to_uniform(function, inst) || is_any_vote(function, inst));
     if !function.layout.iter().any(has_copies) {
         return stats;
     }
     let definitions = Definitions::compute(function);
     for block in function.layout.clone() {
-        fold_constants(function, &definitions, block);
+        fold_constant_results(function, &definitions, block);
     }
     (stats.moved, stats.removed) = loops::run(function, encodability);
     let has_copies =
-        |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_uniform_copy(function, inst) || is_vote(function, inst));
+        |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_copy_to_uniform(function, inst) || is_any_vote(function, inst));
     let blocks: Vec<Block> = function.layout.iter().copied().filter(has_copies).collect();
     let definitions = Definitions::compute(function);
     let def_use = DefUse::compute(function);
     let mut replacements: FxHashMap<Value, Operand> = FxHashMap::default();
     for &block in &blocks {
-        let moved = UniformCandidates::find_movable(function, &def_use, &definitions, block, encodability, alternatives);
+        let moved = UniformCandidates::find_movable_insts(function, &def_use, &definitions, block, encodability, alternatives);
         stats.moved += moved.insts.len();
-        let mut rewriter = BlockRewriter {
+        let mut rewriter = UniformBlockRewriter {
             candidates: &moved,
             def_use: &def_use,
             definitions: &definitions,
@@ -100,13 +104,13 @@ pub fn run_with_alternatives(function: &mut Function, encodability: &mut Encodab
 }
 
 /// Returns whether an instruction is an unguarded `R2UR`, a copy to a uniform register.
-fn is_uniform_copy(function: &Function, inst: Inst) -> bool {
+fn is_copy_to_uniform(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     data.is_machine(Opcode::R2UR) && data.guard.is_none() && data.modifiers.is_empty() && function.operands(inst).len() == 2
 }
 
 /// Returns whether an instruction is `VOTEU.ANY` with a single result.
-fn is_vote(function: &Function, inst: Inst) -> bool {
+fn is_any_vote(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let is_any = data.modifiers.len() == 1 && data.modifiers[0].spelling() == ".ANY";
     data.is_machine(Opcode::VOTEU) && data.guard.is_none() && is_any && function.operands(inst).len() == 2
@@ -114,7 +118,7 @@ fn is_vote(function: &Function, inst: Inst) -> bool {
 
 /// Replaces each `LOP3` and `IADD3` of a block whose result is a compile-time constant by a `MOV`. The upper halves of descriptors are
 /// constants, and mostly no carry reaches them.
-fn fold_constants(function: &mut Function, definitions: &Definitions, block: Block) {
+fn fold_constant_results(function: &mut Function, definitions: &Definitions, block: Block) {
     for at in 0..function.blocks[block].insts.len() {
         let inst = function.blocks[block].insts[at];
         if !matches!(function.insts[inst].op, Op::Machine(Opcode::LOP3 | Opcode::IADD3)) {
@@ -141,7 +145,7 @@ struct UniformCandidates {
 impl UniformCandidates {
     /// Finds the instructions of a block to move. Starts with all that have a uniform form, and removes those that do not qualify until all
     /// remaining ones do.
-    fn find_movable(
+    fn find_movable_insts(
         function: &Function,
         def_use: &DefUse,
         definitions: &Definitions,
@@ -153,7 +157,7 @@ impl UniformCandidates {
         let mut order: Vec<Inst> = Vec::new();
         let mut epoch = 0;
         for &inst in &function.blocks[block].insts {
-            epoch += usize::from(is_barrier(function, inst));
+            epoch += usize::from(may_change_thread_set(function, inst));
             barriers_before.insert(inst, epoch);
             if uniform_form(function, inst, false).is_some_and(|draft| is_uniform_form_encodable(function, inst, draft, encodability)) {
                 order.push(inst);
@@ -169,7 +173,7 @@ impl UniformCandidates {
                 let has_uniform_uses = found.has_uniform_uses(function, def_use, &barriers_before, inst);
                 let qualifies = has_uniform_uses && found.needs_at_most_one_copy(function, definitions, inst);
                 if !qualifies && alternatives.is_recording() {
-                    record_rejection(function, def_use, inst, has_uniform_uses, alternatives);
+                    record_uniform_rejection(function, def_use, inst, has_uniform_uses, alternatives);
                 }
                 if !qualifies {
                     found.insts.remove(&inst);
@@ -188,7 +192,7 @@ impl UniformCandidates {
     fn has_uniform_uses(&self, function: &Function, def_use: &DefUse, barriers_before: &FxHashMap<Inst, usize>, inst: Inst) -> bool {
         let is_used = function.results(inst)[0].value().is_some_and(|value| !def_use.uses(value).is_empty());
         let mut uses = function.defined(inst).flat_map(|value| def_use.uses(value));
-        let is_uniform = |user: Inst| self.insts.contains(&user) || is_uniform_copy(function, user);
+        let is_uniform = |user: Inst| self.insts.contains(&user) || is_copy_to_uniform(function, user);
         is_used
             && uses.all(|used| {
                 used.operand.is_some() && is_uniform(used.inst) && barriers_before.get(&used.inst) == barriers_before.get(&inst)
@@ -214,8 +218,8 @@ impl UniformCandidates {
 }
 
 /// Records, for `oriole explain`, why an instruction whose result is copied to a uniform register is not moved to the uniform datapath.
-fn record_rejection(function: &Function, def_use: &DefUse, inst: Inst, has_uniform_uses: bool, alternatives: &mut Alternatives) {
-    let is_copied = |value: Value| def_use.uses(value).iter().any(|used| is_uniform_copy(function, used.inst));
+fn record_uniform_rejection(function: &Function, def_use: &DefUse, inst: Inst, has_uniform_uses: bool, alternatives: &mut Alternatives) {
+    let is_copied = |value: Value| def_use.uses(value).iter().any(|used| is_copy_to_uniform(function, used.inst));
     let Some(draft) = uniform_form(function, inst, false).filter(|_| function.defined(inst).any(is_copied)) else { return };
     let reason = if has_uniform_uses {
         "more than one of its sources would have to be copied to a uniform register"
@@ -226,7 +230,7 @@ fn record_rejection(function: &Function, def_use: &DefUse, inst: Inst, has_unifo
 }
 
 /// Returns whether an instruction is a barrier or transfers control, so that the set of active threads may change there.
-fn is_barrier(function: &Function, inst: Inst) -> bool {
+fn may_change_thread_set(function: &Function, inst: Inst) -> bool {
     match function.insts[inst].op {
         Op::Machine(Opcode::WARPGROUP) => false,
         Op::Machine(opcode) => matches!(opcode.properties().effect, Effect::Barrier | Effect::Control),
@@ -236,7 +240,7 @@ fn is_barrier(function: &Function, inst: Inst) -> bool {
 
 /// Returns an instruction with its uniform opcode but with unchanged operands; `None` if it has no uniform form. Comparisons count only if
 /// `compares` is true.
-fn uniform_form(function: &Function, inst: Inst, compares: bool) -> Option<Draft> {
+fn uniform_form(function: &Function, inst: Inst, compares: bool) -> Option<InstDraft> {
     let data = &function.insts[inst];
     let opcode = data.op.machine().filter(|_| data.guard.is_none())?;
     let is_word = |operand: &Operand| operand.part().is_none_or(|part| part.count == 1);
@@ -248,7 +252,7 @@ fn uniform_form(function: &Function, inst: Inst, compares: bool) -> Option<Draft
     if function.values[result] != if opcode == Opcode::ISETP { Class::P } else { Class::R } {
         return None;
     }
-    let mut draft = Draft::from_inst(function, inst, opcode);
+    let mut draft = InstDraft::from_inst(function, inst, opcode);
     draft.opcode = match opcode {
         Opcode::MOV if data.modifiers.is_empty() => Opcode::UMOV,
         Opcode::LOP3 if draft.result_count == 1 => Opcode::ULOP3,
@@ -270,12 +274,12 @@ fn uniform_form(function: &Function, inst: Inst, compares: bool) -> Option<Draft
 }
 
 /// Returns whether the target can encode a draft with all its registers in uniform register files.
-fn is_uniform_form_encodable(function: &Function, inst: Inst, mut draft: Draft, encodability: &mut EncodabilityCache) -> bool {
+fn is_uniform_form_encodable(function: &Function, inst: Inst, mut draft: InstDraft, encodability: &mut EncodabilityCache) -> bool {
     for operand in &mut draft.operands {
         let file = match operand.kind {
-            OperandKind::Value(part) => uniform_file(function.values[part.value].file),
+            OperandKind::Value(part) => uniform_register_file(function.values[part.value].file),
             OperandKind::Zero(file) => {
-                operand.kind = OperandKind::Zero(uniform_file(file));
+                operand.kind = OperandKind::Zero(uniform_register_file(file));
                 continue;
             }
             OperandKind::Integer(_) => continue,
@@ -287,7 +291,7 @@ fn is_uniform_form_encodable(function: &Function, inst: Inst, mut draft: Draft, 
 }
 
 /// Returns the uniform register file that corresponds to a register file.
-fn uniform_file(file: RegFile) -> RegFile {
+fn uniform_register_file(file: RegFile) -> RegFile {
     match file {
         RegFile::General => RegFile::Uniform,
         RegFile::Predicate => RegFile::UniformPredicate,
@@ -296,7 +300,7 @@ fn uniform_file(file: RegFile) -> RegFile {
 }
 
 /// Rewrites one block: replaces the chosen instructions by their uniform forms, and removes copies to uniform registers.
-struct BlockRewriter<'a> {
+struct UniformBlockRewriter<'a> {
     /// The instructions to replace by their uniform forms.
     candidates: &'a UniformCandidates,
     /// For each value, its definition and its uses.
@@ -309,20 +313,20 @@ struct BlockRewriter<'a> {
     replacements: &'a mut FxHashMap<Value, Operand>,
 }
 
-impl BlockRewriter<'_> {
+impl UniformBlockRewriter<'_> {
     /// Rewrites a block. Returns the number of copies to uniform registers that became constants or were removed.
     fn run(&mut self, function: &mut Function, block: Block) -> usize {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut kept = Vec::with_capacity(insts.len());
         let mut removed = 0;
         for inst in insts {
-            if is_barrier(function, inst) {
+            if may_change_thread_set(function, inst) {
                 self.known_copies.clear();
             }
             if self.candidates.insts.contains(&inst) {
-                self.make_uniform(function, inst, &mut kept);
-            } else if is_uniform_copy(function, inst) || is_vote(function, inst) {
-                removed += usize::from(self.simplify(function, inst));
+                self.make_inst_uniform(function, inst, &mut kept);
+            } else if is_copy_to_uniform(function, inst) || is_any_vote(function, inst) {
+                removed += usize::from(self.simplify_copy_or_vote(function, inst));
                 if function.insts[inst].op == Op::Pseudo(Pseudo::Copy) {
                     continue;
                 }
@@ -335,7 +339,7 @@ impl BlockRewriter<'_> {
 
     /// Simplifies a copy to a uniform register (`R2UR`) or a vote. If its result can be replaced by another operand, the instruction
     /// becomes a `COPY`, which the caller removes. Returns whether the instruction changed.
-    fn simplify(&mut self, function: &mut Function, inst: Inst) -> bool {
+    fn simplify_copy_or_vote(&mut self, function: &mut Function, inst: Inst) -> bool {
         let [result, source] = [0, 1].map(|at| function.operands(inst)[at]);
         let Some(value) = result.value() else { return false };
         // A result that is read as a guard is not replaced.
@@ -343,7 +347,7 @@ impl BlockRewriter<'_> {
             return false;
         }
         let known = OperandFacts::new(function, self.definitions);
-        let replacement = if is_vote(function, inst) {
+        let replacement = if is_any_vote(function, inst) {
             known.truth(&source).filter(|&truth| truth).map(|_| Operand::UPT)
         } else if let Some(number) = known.word(&source) {
             function.insts[inst].op = Op::Machine(Opcode::UMOV);
@@ -372,26 +376,26 @@ impl BlockRewriter<'_> {
     }
 
     /// Replaces an instruction by its uniform form. Appends the copies to uniform registers that its sources need to `kept`.
-    fn make_uniform(&mut self, function: &mut Function, inst: Inst, kept: &mut Vec<Inst>) {
+    fn make_inst_uniform(&mut self, function: &mut Function, inst: Inst, kept: &mut Vec<Inst>) {
         let Some(mut draft) = uniform_form(function, inst, false) else { return };
         for at in 0..draft.operands.len() {
             let operand = draft.operands[at];
-            let truth = if at < draft.result_count { None } else { self.known_truth(function, &operand) };
+            let truth = if at < draft.result_count { None } else { self.known_predicate_truth(function, &operand) };
             let is_unused = at < draft.result_count && operand.value().is_some_and(|value| self.def_use.uses(value).is_empty());
             draft.operands[at] = match truth {
                 Some(false) => Operand::UPT.inverted_predicate(),
                 _ if is_unused || truth.is_some() => Operand::UPT,
-                _ => Operand { kind: self.uniform_kind(function, inst, operand, kept), ..operand },
+                _ => Operand { kind: self.make_operand_uniform(function, inst, operand, kept), ..operand },
             };
         }
-        draft.store(function, inst);
+        draft.overwrite_inst(function, inst);
         for value in function.defined(inst).collect::<SmallVec<[Value; 3]>>() {
             function.values[value] = if function.values[value].file == RegFile::Predicate { Class::UP } else { Class::UR };
         }
     }
 
     /// Returns the truth value, if it is known, of a predicate that is not moved to a uniform register; `None` for other operands.
-    fn known_truth(&self, function: &Function, operand: &Operand) -> Option<bool> {
+    fn known_predicate_truth(&self, function: &Function, operand: &Operand) -> Option<bool> {
         let value = operand.value().filter(|value| !self.candidates.values.contains(value))?;
         if function.values[value].file != RegFile::Predicate {
             return None;
@@ -401,9 +405,9 @@ impl BlockRewriter<'_> {
 
     /// Returns the uniform register or constant that replaces an operand of a moved instruction. Appends a copy to a uniform register to
     /// `kept` if one is needed.
-    fn uniform_kind(&mut self, function: &mut Function, inst: Inst, operand: Operand, kept: &mut Vec<Inst>) -> OperandKind {
+    fn make_operand_uniform(&mut self, function: &mut Function, inst: Inst, operand: Operand, kept: &mut Vec<Inst>) -> OperandKind {
         match operand.kind {
-            OperandKind::Zero(file) => OperandKind::Zero(uniform_file(file)),
+            OperandKind::Zero(file) => OperandKind::Zero(uniform_register_file(file)),
             OperandKind::Value(part)
                 if self.candidates.values.contains(&part.value) || function.values[part.value].file != RegFile::General =>
             {

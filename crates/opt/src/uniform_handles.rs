@@ -56,7 +56,7 @@ pub fn run(function: &mut Function) -> usize {
             match truth {
                 Some(false) if function.insts[inst].is_machine(Opcode::BRA) => lost.extend(branch_targets(function, inst)),
                 Some(true) => {
-                    drop_guard(function, inst);
+                    drop_true_guard(function, inst);
                     kept.push(inst);
                 }
                 _ => kept.push(inst),
@@ -64,7 +64,7 @@ pub fn run(function: &mut Function) -> usize {
         }
         function.blocks[block].insts = kept;
         for next in lost {
-            remove_edge(function, block, next);
+            remove_phi_sources_of_edge(function, block, next);
             removed += 1;
         }
     }
@@ -153,7 +153,7 @@ fn find_true_comparisons(function: &Function, copies: &FxHashMap<Value, OperandK
 }
 
 /// Removes a guard that always holds, and the tied operands, which are only used where the guard does not hold.
-fn drop_guard(function: &mut Function, inst: Inst) {
+fn drop_true_guard(function: &mut Function, inst: Inst) {
     function.insts[inst].guard = None;
     let result_count = function.insts[inst].result_count();
     let kept: SmallVec<[Operand; 8]> =
@@ -169,7 +169,7 @@ fn branch_targets(function: &Function, inst: Inst) -> SmallVec<[Block; 1]> {
 
 /// After a branch from `from` to `to` was deleted: removes the sources of the phis of `to` for the predecessor `from`, unless another
 /// branch of `from` still goes to `to`.
-fn remove_edge(function: &mut Function, from: Block, to: Block) {
+fn remove_phi_sources_of_edge(function: &mut Function, from: Block, to: Block) {
     if function.terminators(from).iter().any(|&inst| branch_targets(function, inst).contains(&to)) {
         return;
     }

@@ -17,7 +17,7 @@
 //! a uniform register: then no later instruction can overwrite a number, whatever path other threads take. Functions that a kernel calls do
 //! not write the uniform registers of the kernel.
 //!
-//! At most [`MAX_DOUBLES`] doubles are moved: those that are read most often, where a read in a loop counts as several.
+//! At most [`MAX_UNIFORM_DOUBLES`] doubles are moved: those that are read most often, where a read in a loop counts as several.
 //!
 //! **Before** and **after**: SSA, all instructions encodable. No later pass may write uniform registers outside the first block. The cost
 //! is linear in the size of the function, but for sorting the numbers.
@@ -30,12 +30,12 @@ use rustc_hash::FxHashMap;
 use crate::dead;
 use crate::definitions::{Definitions, KnownWord};
 use crate::legalize::EncodabilityCache;
-use crate::rewrite::{Draft, Prelude, single_register};
+use crate::rewrite::{InstDraft, InstPrelude, single_register};
 
 /// Maximum number of doubles in uniform registers: about half of the 63 registers, because addresses and descriptors need some too.
-const MAX_DOUBLES: usize = 16;
+const MAX_UNIFORM_DOUBLES: usize = 16;
 /// Maximum number of doubles in uniform registers of a kernel that calls functions: the callees do not use 27 of the 63 registers.
-const MAX_DOUBLES_WITH_CALLS: usize = 11;
+const MAX_UNIFORM_DOUBLES_WITH_CALLS: usize = 11;
 /// Minimum number of reads of a double that is moved to uniform registers, weighted by the estimated number of executions of each read. A
 /// double that is read once gains nothing.
 const MIN_WEIGHTED_READS: f64 = 2.0;
@@ -63,14 +63,14 @@ struct RepeatedDouble {
 
 /// Moves double-precision constants of a kernel to uniform registers, those that are read most often.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
-    if function.kind != FunctionKind::Kernel || !has_doubles(function) || !writes_uniform_in_first_block_only(function) {
+    if function.kind != FunctionKind::Kernel || !has_double_insts(function) || !writes_uniform_in_first_block_only(function) {
         return Stats::default();
     }
-    let mut numbers = repeated_doubles(function, encodability);
+    let mut numbers = find_repeated_doubles(function, encodability);
     numbers.retain(|number| number.executions >= MIN_WEIGHTED_READS);
     // The sort is stable: of numbers that are read equally often, those that come first in the code are kept.
     numbers.sort_by(|one, other| other.executions.total_cmp(&one.executions));
-    numbers.truncate(if has_calls(function) { MAX_DOUBLES_WITH_CALLS } else { MAX_DOUBLES });
+    numbers.truncate(if has_calls(function) { MAX_UNIFORM_DOUBLES_WITH_CALLS } else { MAX_UNIFORM_DOUBLES });
     let mut stats = Stats::default();
     let mut moves: Vec<Inst> = Vec::new();
     for number in &numbers {
@@ -78,18 +78,18 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         else {
             break;
         };
-        let mut prelude = Prelude::before(function, first);
+        let mut prelude = InstPrelude::before(function, first);
         let words = [number.bits as u32, (number.bits >> 32) as u32];
-        let halves = words.map(|word| prelude.define(function, Class::UR, Opcode::UMOV, &[], &[Operand::from(word)]));
+        let halves = words.map(|word| prelude.emit_definition(function, Class::UR, Opcode::UMOV, &[], &[Operand::from(word)]));
         let pair = prelude.pack(function, RegFile::Uniform, &halves);
         let mut reads = 0;
         for &(inst, at) in &number.reads {
             let Some(opcode) = function.insts[inst].op.machine() else { continue };
             // A previous replacement may have used the only operand of the instruction that can be a uniform register.
             if can_read_uniform(function, inst, opcode, at, encodability) {
-                let mut draft = Draft::from_inst(function, inst, opcode);
+                let mut draft = InstDraft::from_inst(function, inst, opcode);
                 draft.operands[at].kind = pair.kind;
-                draft.store(function, inst);
+                draft.overwrite_inst(function, inst);
                 reads += 1;
             }
         }
@@ -110,7 +110,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
 }
 
 /// Returns whether a function has double-precision instructions.
-fn has_doubles(function: &Function) -> bool {
+fn has_double_insts(function: &Function) -> bool {
     let is_double = |inst: &Inst| function.insts[*inst].op.machine().is_some_and(|opcode| opcode.properties().pipe == Pipe::Double);
     function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(is_double))
 }
@@ -130,7 +130,7 @@ fn writes_uniform_in_first_block_only(function: &Function) -> bool {
 }
 
 /// Returns the double-precision constants that instructions read from general registers and could read from uniform ones, in code order.
-fn repeated_doubles(function: &Function, encodability: &mut EncodabilityCache) -> Vec<RepeatedDouble> {
+fn find_repeated_doubles(function: &Function, encodability: &mut EncodabilityCache) -> Vec<RepeatedDouble> {
     let definitions = Definitions::compute(function);
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
@@ -174,7 +174,7 @@ fn known_double(function: &Function, definitions: &Definitions, operand: &Operan
 
 /// Returns whether the target can encode an instruction that reads operand number `at` from uniform registers.
 fn can_read_uniform(function: &Function, inst: Inst, opcode: Opcode, at: usize, encodability: &mut EncodabilityCache) -> bool {
-    let mut draft = Draft::from_inst(function, inst, opcode);
+    let mut draft = InstDraft::from_inst(function, inst, opcode);
     draft.operands[at].kind = OperandKind::Register { file: RegFile::Uniform, first: EXAMPLE_REGISTER, count: 2 };
     encodability.is_encodable(function, inst, &draft)
 }

@@ -37,10 +37,13 @@ use rustc_hash::FxHashMap;
 
 use crate::definitions::Definitions;
 use crate::loop_analyses::LoopAnalyses;
-use crate::redirect_edges::split_edges;
-use crate::remarks::{Remarks, location_of};
+use crate::redirect_edges::redirect_edges_outside_layout;
+use crate::remarks::{Remarks, location_of_block};
 use crate::straighten;
-use copies::{CopyMapping, add_source, copy_inst, copy_loop, insert_before_end, new_phis, redirect, set_branches, set_jump};
+use copies::{
+    LoopCopyMapping, add_phi_source, copy_inst, copy_loop_blocks, create_header_phis, insert_before_terminators, redirect_branches,
+    set_branches, set_jump,
+};
 use counted::CountedLoop;
 use shape::{UnrollableLoop, layout_positions};
 
@@ -62,23 +65,23 @@ pub struct Stats {
 }
 
 /// Maximum number of iterations of a loop that is unrolled fully.
-const MAX_FULL_TRIPS: u32 = 64;
+const MAX_FULLY_UNROLLED_TRIPS: u32 = 64;
 
 /// Maximum number of instructions of a loop that is unrolled fully, in all iterations together.
-const MAX_FULL_INSTS: usize = 192;
+const MAX_FULLY_UNROLLED_INSTS: usize = 192;
 
 /// Maximum number of iterations to simulate for finding the number of iterations of a loop ([`trips`]).
-const MAX_COUNTED_TRIPS: u32 = 1024;
+const MAX_SIMULATED_TRIPS: u32 = 1024;
 
 /// The unroll factors in order of preference, each with the maximum number of instructions of the unrolled body.
 const UNROLL_FACTORS: [(u32, usize); 2] = [(4, 160), (2, 160)];
 
 /// Minimum number of texture and surface reads in a loop body from which on the loop is not unrolled by a factor: the reads already keep
 /// the texture unit busy for longer than the branch of the loop takes.
-const ENOUGH_FETCHES: usize = 4;
+const MIN_FETCHES_TO_SKIP_UNROLLING: usize = 4;
 
 /// Number of instructions that unrolling may add to any function. To a large function it may add a quarter of its size.
-const MIN_GROWTH_INSTS: usize = 600;
+const MIN_GROWTH_BUDGET_INSTS: usize = 600;
 
 /// How a loop is unrolled, with the number of copies of the loop body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,16 +118,16 @@ impl UnrollPlan {
 }
 
 /// Name of the pass in remarks.
-const PASS: &str = "unroll";
+const PASS_NAME: &str = "unroll";
 
 /// Unrolls the loops of a function.
 pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
-    run_with_remarks(function, hardware, &mut Remarks::default())
+    run_and_record_remarks(function, hardware, &mut Remarks::default())
 }
 
 /// Unrolls the loops of a function, and records for each loop how it was unrolled, or why it was not.
-pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
-    let chosen = choose_loops(function, hardware.costs.taken_branch as usize, remarks);
+pub fn run_and_record_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
+    let chosen = choose_loops_to_unroll(function, hardware.costs.taken_branch as usize, remarks);
     let mut stats = Stats::default();
     if chosen.is_empty() {
         return stats;
@@ -136,14 +139,14 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
     for (old_loop, plan) in &shapes {
         let blocks = match plan {
             UnrollPlan::Full(tests) => unroll_fully(function, old_loop, *tests),
-            UnrollPlan::Exact(factor) => unroll_exactly(function, old_loop, *factor),
-            UnrollPlan::Guarded(factor) => unroll_guarded(function, &definitions, old_loop, *factor),
-            UnrollPlan::Divergent(factor) => divergent::unroll(function, &definitions, old_loop, (*factor, false)),
-            UnrollPlan::Straight(factor) => divergent::unroll(function, &definitions, old_loop, (*factor, true)),
+            UnrollPlan::Exact(factor) => unroll_by_divisor(function, old_loop, *factor),
+            UnrollPlan::Guarded(factor) => unroll_with_remainder(function, &definitions, old_loop, *factor),
+            UnrollPlan::Divergent(factor) => divergent::unroll_divergent_loop(function, &definitions, old_loop, (*factor, false)),
+            UnrollPlan::Straight(factor) => divergent::unroll_divergent_loop(function, &definitions, old_loop, (*factor, true)),
         };
-        let place = location_of(function, old_loop.header);
+        let place = location_of_block(function, old_loop.header);
         if let Some(blocks) = blocks {
-            remarks.done(PASS, place, || plan.describe());
+            remarks.done(PASS_NAME, place, || plan.describe());
             if matches!(plan, UnrollPlan::Full(_)) {
                 stats.fully_unrolled += 1;
             } else {
@@ -151,7 +154,7 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
             }
             new_blocks.push((old_loop.header, blocks));
         } else {
-            remarks.missed(PASS, place, || "no exit test could be written for the joined iterations".to_owned());
+            remarks.missed(PASS_NAME, place, || "no exit test could be written for the joined iterations".to_owned());
         }
     }
     let old = std::mem::take(&mut function.layout);
@@ -175,17 +178,17 @@ struct GrowthBudget {
 }
 
 /// Returns the loops to unroll, each with the way to unroll it. `taken_branch` is the cost of a taken branch in cycles.
-fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(UnrollableLoop, UnrollPlan)> {
+fn choose_loops_to_unroll(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(UnrollableLoop, UnrollPlan)> {
     let mut chosen = Vec::new();
     let Some(analyses) = LoopAnalyses::compute(function) else { return chosen };
     let LoopAnalyses { flow, loops, dominators } = &analyses;
     let definitions = Definitions::compute(function);
     let positions = layout_positions(function);
     let mut uniformity: Option<Uniformity> = None;
-    let mut budget = GrowthBudget { insts_left: MIN_GROWTH_INSTS.max(function.inst_count() / 4) };
+    let mut budget = GrowthBudget { insts_left: MIN_GROWTH_BUDGET_INSTS.max(function.inst_count() / 4) };
     for id in loops.iter() {
         let header = loops.get(id).header;
-        let mut miss = |reason: &str| remarks.missed(PASS, location_of(function, header), || reason.to_owned());
+        let mut miss = |reason: &str| remarks.missed(PASS_NAME, location_of_block(function, header), || reason.to_owned());
         if function.blocks[header].no_unroll {
             miss("`.pragma \"nounroll\"` forbids it");
             continue;
@@ -194,7 +197,7 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
             miss("it is not an innermost loop with one entry and one exit");
             continue;
         };
-        let body = BodyProperties::collect(function, &old_loop);
+        let body = LoopBodyProperties::collect(function, &old_loop);
         let mut is_uniform = |condition| {
             let found = uniformity.get_or_insert_with(|| {
                 let post_dominators = PostDominators::compute(function, flow);
@@ -202,7 +205,7 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
             });
             found.is_uniform(condition)
         };
-        match choose_plan(function, &definitions, &old_loop, &body, taken_branch, &mut is_uniform) {
+        match choose_unroll_plan(function, &definitions, &old_loop, &body, taken_branch, &mut is_uniform) {
             Ok((plan, growth)) if growth <= budget.insts_left => {
                 budget.insts_left -= growth;
                 chosen.push((old_loop, plan));
@@ -216,7 +219,7 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
 
 /// Properties of a loop body that decide whether and how it is unrolled.
 #[derive(Default)]
-struct BodyProperties {
+struct LoopBodyProperties {
     /// Number of machine instructions, not counting branches and moves of constants.
     size: usize,
     /// The memory spaces that loads and atomic operations read, not counting loads from memory that is read-only while the kernel runs.
@@ -235,10 +238,10 @@ struct BodyProperties {
     has_unique_inst: bool,
 }
 
-impl BodyProperties {
+impl LoopBodyProperties {
     /// Collects the properties of the body of a loop.
-    fn collect(function: &Function, old_loop: &UnrollableLoop) -> BodyProperties {
-        let mut body = BodyProperties::default();
+    fn collect(function: &Function, old_loop: &UnrollableLoop) -> LoopBodyProperties {
+        let mut body = LoopBodyProperties::default();
         for &inst in old_loop.blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
             body.add_inst(function, inst);
         }
@@ -252,7 +255,7 @@ impl BodyProperties {
         let is_constant = matches!(opcode, Opcode::MOV | Opcode::UMOV) && function.used(inst).next().is_none();
         self.size += usize::from(!is_constant && opcode != Opcode::BRA);
         let properties = opcode.properties();
-        self.add_accesses(function, inst, properties.effect);
+        self.add_accessed_spaces(function, inst, properties.effect);
         self.fetches += usize::from(properties.pipe == Pipe::Tex && properties.effect == Effect::Reads);
         match properties.effect {
             Effect::None | Effect::State | Effect::Reads | Effect::Writes | Effect::Updates => {}
@@ -268,7 +271,7 @@ impl BodyProperties {
     }
 
     /// Adds the memory spaces that one instruction accesses to those that the body reads and writes.
-    fn add_accesses(&mut self, function: &Function, inst: Inst, effect: Effect) {
+    fn add_accessed_spaces(&mut self, function: &Function, inst: Inst, effect: Effect) {
         let access = function.insts[inst].memory.map(|id| function.accesses[id]);
         let space = access.map_or(Space::Generic, |access| access.space);
         match effect {
@@ -294,11 +297,11 @@ impl BodyProperties {
 
 /// Returns how to unroll a loop, and the number of instructions that this adds; as an error, the reason why the loop is not unrolled.
 /// `taken_branch` is the cost of a taken branch in cycles.
-fn choose_plan(
+fn choose_unroll_plan(
     function: &Function,
     definitions: &Definitions,
     old_loop: &UnrollableLoop,
-    body: &BodyProperties,
+    body: &LoopBodyProperties,
     taken_branch: usize,
     is_uniform: &mut dyn FnMut(Value) -> bool,
 ) -> Result<(UnrollPlan, usize), &'static str> {
@@ -306,15 +309,15 @@ fn choose_plan(
         return Err("its body has a call, an exit, or an instruction that must not be copied");
     }
     let size = body.size.max(1);
-    let tests = trips::count_tests(function, definitions, old_loop, MAX_COUNTED_TRIPS);
-    let trips = tests.map(|tests| if old_loop.tests_at_end() { tests } else { tests - 1 });
+    let tests = trips::count_exit_tests(function, definitions, old_loop, MAX_SIMULATED_TRIPS);
+    let trips = tests.map(|tests| if old_loop.tests_exit_at_end() { tests } else { tests - 1 });
     if let (Some(tests), Some(trips)) = (tests, trips) {
         let all = size * trips as usize;
-        if trips <= MAX_FULL_TRIPS && all <= MAX_FULL_INSTS {
+        if trips <= MAX_FULLY_UNROLLED_TRIPS && all <= MAX_FULLY_UNROLLED_INSTS {
             return Ok((UnrollPlan::Full(tests), all));
         }
     }
-    if body.fetches >= ENOUGH_FETCHES {
+    if body.fetches >= MIN_FETCHES_TO_SKIP_UNROLLING {
         return Err("its body already reads textures or surfaces several times");
     }
     // Uses the largest factor that divides the number of iterations and whose unrolled body is small enough.
@@ -326,9 +329,9 @@ fn choose_plan(
     }
     let condition = old_loop.condition().ok_or("its exit has no condition that is computed in the loop")?.value;
     let is_divergent = !is_uniform(condition);
-    const UNEVEN_TRIPS: &str = "threads of a warp may execute different numbers of iterations";
+    const UNEVEN_TRIPS_REASON: &str = "threads of a warp may execute different numbers of iterations";
     if (body.has_lane_exchange || body.has_barriers) && is_divergent {
-        return Err(UNEVEN_TRIPS);
+        return Err(UNEVEN_TRIPS_REASON);
     }
     let counting = CountedLoop::find(function, definitions, old_loop)
         .ok_or("it does not count up or down to a number that is fixed before the loop")?;
@@ -336,16 +339,16 @@ fn choose_plan(
     let (factor, _) = UNROLL_FACTORS.into_iter().find(fits).ok_or("its body is too large")?;
     let is_short =
         counting.max_trips(function, definitions, old_loop) < 2 * u64::from(factor) || trips.is_some_and(|trips| trips < 2 * factor);
-    let is_guardable = counting.can_guard(function, definitions, omitted_tests(old_loop, factor));
+    let is_guardable = counting.can_replace_tests_by_guard(function, definitions, omitted_exit_tests(old_loop, factor));
     if is_short {
         return Err("it has too few iterations");
     }
     if !is_guardable {
         return Err("its exit test cannot be made for several iterations at once");
     }
-    let meets = is_divergent && old_loop.tests_at_end() && matches!(counting, CountedLoop::Narrow(_));
+    let meets = is_divergent && old_loop.tests_exit_at_end() && matches!(counting, CountedLoop::Narrow(_));
     if meets
-        && divergent::fits_straight_copies(function, old_loop, taken_branch)
+        && divergent::can_use_straight_copies(function, old_loop, taken_branch)
         && counting.has_short_remainder(function, definitions, old_loop, factor)
     {
         return Ok((UnrollPlan::Straight(factor), size * 2 * (factor as usize - 1)));
@@ -353,15 +356,15 @@ fn choose_plan(
     // The remainder loop runs for as long as the thread with the most remaining iterations needs. A loop inside another loop is executed
     // often, so this time matters, and unrolling pays off only if loads of several iterations overlap.
     match (is_divergent && old_loop.is_nested && !body.has_overlapping_loads(), meets) {
-        (true, _) => Err(UNEVEN_TRIPS),
+        (true, _) => Err(UNEVEN_TRIPS_REASON),
         (false, true) => Ok((UnrollPlan::Divergent(factor), size * factor as usize)),
         (false, false) => Ok((UnrollPlan::Guarded(factor), size * factor as usize)),
     }
 }
 
 /// Returns the number of exit tests that one iteration of the unrolled loop omits.
-fn omitted_tests(old_loop: &UnrollableLoop, factor: u32) -> u32 {
-    if old_loop.tests_at_end() { factor - 1 } else { factor }
+fn omitted_exit_tests(old_loop: &UnrollableLoop, factor: u32) -> u32 {
+    if old_loop.tests_exit_at_end() { factor - 1 } else { factor }
 }
 
 /// Gives each loop a single entry block and an exit block that is entered only from the loop, puts the loops into loop-closed SSA form
@@ -371,7 +374,7 @@ fn isolate_loops(function: &mut Function, chosen: Vec<(UnrollableLoop, UnrollPla
     let heads: FxHashMap<Block, usize> = shapes.iter().enumerate().map(|(number, (old_loop, _))| (old_loop.header, number)).collect();
     for number in 0..shapes.len() {
         let (exiting, old) = (shapes[number].0.exiting, shapes[number].0.exit);
-        let exit = split_edges(function, old, &[exiting]);
+        let exit = redirect_edges_outside_layout(function, old, &[exiting]);
         shapes[number].0.exit = exit;
         // The exit of one loop may be the header of another.
         if let Some(&next) = heads.get(&old) {
@@ -380,7 +383,7 @@ fn isolate_loops(function: &mut Function, chosen: Vec<(UnrollableLoop, UnrollPla
     }
     for (old_loop, _) in &mut shapes {
         let entries = std::mem::take(&mut old_loop.entries);
-        old_loop.entries.push(split_edges(function, old_loop.header, &entries));
+        old_loop.entries.push(redirect_edges_outside_layout(function, old_loop.header, &entries));
     }
     let (mut before, mut after) = (vec![None; function.blocks.len()], vec![None; function.blocks.len()]);
     let mut owner: Vec<Option<usize>> = vec![None; function.blocks.len()];
@@ -392,20 +395,20 @@ fn isolate_loops(function: &mut Function, chosen: Vec<(UnrollableLoop, UnrollPla
     let places = |&block: &Block| [before[block.position()], Some(block), after[block.position()]];
     function.layout = function.layout.iter().flat_map(places).flatten().collect();
     let exits: Vec<(Block, Block)> = shapes.iter().map(|(old_loop, _)| (old_loop.exiting, old_loop.exit)).collect();
-    copies::close_loops(function, &owner, &exits);
+    copies::put_in_loop_closed_form(function, &owner, &exits);
     shapes
 }
 
 /// Returns a function that maps each phi of the loop header to its value in the iteration after the copy `mapping` of the body.
-fn next_start<'a>(old_loop: &'a UnrollableLoop, mapping: &'a CopyMapping) -> impl Fn(&Function, Inst) -> Value + 'a {
+fn value_in_next_iteration<'a>(old_loop: &'a UnrollableLoop, mapping: &'a LoopCopyMapping) -> impl Fn(&Function, Inst) -> Value + 'a {
     move |function, phi| {
-        let source = old_loop.latch_source(function, phi).and_then(|source| source.value());
+        let source = old_loop.latch_phi_source(function, phi).and_then(|source| source.value());
         mapping.value(source.unwrap_or_else(|| panic!("a phi of {:?} has no source for its back edge", old_loop.header)))
     }
 }
 
 /// In a copy of the body after which the loop surely continues, replaces the conditional exit by a branch to the next block in the loop.
-fn remove_exit_branch(function: &mut Function, old_loop: &UnrollableLoop, mapping: &CopyMapping) {
+fn remove_exit_branch(function: &mut Function, old_loop: &UnrollableLoop, mapping: &LoopCopyMapping) {
     let inside = function.successors(old_loop.exiting).into_iter().find(|&block| block != old_loop.exit).unwrap_or(old_loop.header);
     set_jump(function, mapping.block(old_loop.exiting), mapping.block(inside));
 }
@@ -413,16 +416,16 @@ fn remove_exit_branch(function: &mut Function, old_loop: &UnrollableLoop, mappin
 /// Replaces a loop by `tests` copies of its body; the last one ends at the exit test. Returns the new blocks.
 fn unroll_fully(function: &mut Function, old_loop: &UnrollableLoop, tests: u32) -> Option<Vec<Block>> {
     let entry = old_loop.entries[0];
-    let mut copies: Vec<CopyMapping> = Vec::new();
+    let mut copies: Vec<LoopCopyMapping> = Vec::new();
     for number in 0..tests {
         let mapping = match copies.last() {
-            None => copy_loop(function, old_loop, |function, phi| {
-                let source = old_loop.entry_source(function, phi).and_then(|source| source.value());
+            None => copy_loop_blocks(function, old_loop, |function, phi| {
+                let source = old_loop.entry_phi_source(function, phi).and_then(|source| source.value());
                 source.unwrap_or_else(|| panic!("a phi of {:?} has no source for its entry", old_loop.header))
             }),
             Some(last) => {
-                let mapping = copy_loop(function, old_loop, next_start(old_loop, last));
-                redirect(function, last.block(old_loop.latch), last.block(old_loop.header), mapping.block(old_loop.header));
+                let mapping = copy_loop_blocks(function, old_loop, value_in_next_iteration(old_loop, last));
+                redirect_branches(function, last.block(old_loop.latch), last.block(old_loop.header), mapping.block(old_loop.header));
                 mapping
             }
         };
@@ -436,13 +439,13 @@ fn unroll_fully(function: &mut Function, old_loop: &UnrollableLoop, tests: u32) 
         copies.push(mapping);
     }
     let (first, last) = (copies.first()?, copies.last()?);
-    redirect(function, entry, old_loop.header, first.block(old_loop.header));
+    redirect_branches(function, entry, old_loop.header, first.block(old_loop.header));
     redirect_exit_phis(function, old_loop, last);
-    Some(copies.iter().flat_map(CopyMapping::copies).collect())
+    Some(copies.iter().flat_map(LoopCopyMapping::copies).collect())
 }
 
 /// Makes the phis of the exit block read values of the copy `mapping` instead of values of the old loop, which is no longer reachable.
-fn redirect_exit_phis(function: &mut Function, old_loop: &UnrollableLoop, mapping: &CopyMapping) {
+fn redirect_exit_phis(function: &mut Function, old_loop: &UnrollableLoop, mapping: &LoopCopyMapping) {
     for phi in function.phis(old_loop.exit).to_vec() {
         for operand in function.sources_mut(phi) {
             *operand = mapping.operand(*operand);
@@ -451,28 +454,28 @@ fn redirect_exit_phis(function: &mut Function, old_loop: &UnrollableLoop, mappin
 }
 
 /// An unrolled loop: the copies of the old body that it consists of.
-struct NewLoop {
+struct UnrolledLoop {
     /// The copies of the body, in execution order.
-    copies: Vec<CopyMapping>,
+    copies: Vec<LoopCopyMapping>,
     /// Pairs of a phi of the old header and the corresponding phi of the new one.
     phis: Vec<(Inst, Inst)>,
 }
 
-impl NewLoop {
+impl UnrolledLoop {
     /// Creates `factor` copies of the loop body and connects them, without the back edge and the entry edge of the new loop. Only copy
     /// number `tested` keeps its exit test; none does if `tested` is `None`.
-    fn create(function: &mut Function, old_loop: &UnrollableLoop, factor: u32, tested: Option<u32>) -> NewLoop {
-        let phis = new_phis(function, old_loop.header);
-        let mut copies: Vec<CopyMapping> = Vec::new();
+    fn create(function: &mut Function, old_loop: &UnrollableLoop, factor: u32, tested: Option<u32>) -> UnrolledLoop {
+        let phis = create_header_phis(function, old_loop.header);
+        let mut copies: Vec<LoopCopyMapping> = Vec::new();
         for number in 0..factor {
             let mapping = match copies.last() {
-                None => copy_loop(function, old_loop, |function, phi| {
+                None => copy_loop_blocks(function, old_loop, |function, phi| {
                     let new = phis.iter().find(|pair| pair.0 == phi).and_then(|pair| function.results(pair.1)[0].value());
                     new.unwrap_or_else(|| panic!("a phi of {:?} has no copy", old_loop.header))
                 }),
                 Some(last) => {
-                    let mapping = copy_loop(function, old_loop, next_start(old_loop, last));
-                    redirect(function, last.block(old_loop.latch), last.block(old_loop.header), mapping.block(old_loop.header));
+                    let mapping = copy_loop_blocks(function, old_loop, value_in_next_iteration(old_loop, last));
+                    redirect_branches(function, last.block(old_loop.latch), last.block(old_loop.header), mapping.block(old_loop.header));
                     mapping
                 }
             };
@@ -483,67 +486,77 @@ impl NewLoop {
         }
         let header = copies[0].block(old_loop.header);
         function.blocks[header].insts.splice(0..0, phis.iter().map(|pair| pair.1));
-        NewLoop { copies, phis }
+        UnrolledLoop { copies, phis }
     }
 
     /// Returns the last copy of the loop body in execution order.
-    fn last(&self) -> &CopyMapping {
+    fn last(&self) -> &LoopCopyMapping {
         &self.copies[self.copies.len() - 1]
     }
 
     /// Adds the sources of the phis of the new header, for the entry edge and the back edge.
-    fn complete_phis(&self, function: &mut Function, old_loop: &UnrollableLoop) {
+    fn add_header_phi_sources(&self, function: &mut Function, old_loop: &UnrollableLoop) {
         let (entry, latch) = (old_loop.entries[0], self.last().block(old_loop.latch));
         for &(old, new) in &self.phis {
-            let (Some(first), Some(next)) = (old_loop.entry_source(function, old), old_loop.latch_source(function, old)) else { continue };
-            add_source(function, new, first, entry);
-            add_source(function, new, self.last().operand(next), latch);
+            let (Some(first), Some(next)) = (old_loop.entry_phi_source(function, old), old_loop.latch_phi_source(function, old)) else {
+                continue;
+            };
+            add_phi_source(function, new, first, entry);
+            add_phi_source(function, new, self.last().operand(next), latch);
         }
     }
 }
 
 /// Unrolls a loop by a factor that divides its number of iterations, without a remainder loop. Returns the new blocks.
-fn unroll_exactly(function: &mut Function, old_loop: &UnrollableLoop, factor: u32) -> Option<Vec<Block>> {
-    let tested = if old_loop.tests_at_end() { factor - 1 } else { 0 };
-    let new = NewLoop::create(function, old_loop, factor, Some(tested));
+fn unroll_by_divisor(function: &mut Function, old_loop: &UnrollableLoop, factor: u32) -> Option<Vec<Block>> {
+    let tested = if old_loop.tests_exit_at_end() { factor - 1 } else { 0 };
+    let new = UnrolledLoop::create(function, old_loop, factor, Some(tested));
     let header = new.copies[0].block(old_loop.header);
     let last = new.last();
-    redirect(function, last.block(old_loop.latch), last.block(old_loop.header), header);
-    new.complete_phis(function, old_loop);
-    redirect(function, old_loop.entries[0], old_loop.header, header);
+    redirect_branches(function, last.block(old_loop.latch), last.block(old_loop.header), header);
+    new.add_header_phi_sources(function, old_loop);
+    redirect_branches(function, old_loop.entries[0], old_loop.header, header);
     redirect_exit_phis(function, old_loop, &new.copies[tested as usize]);
-    Some(new.copies.iter().flat_map(CopyMapping::copies).collect())
+    Some(new.copies.iter().flat_map(LoopCopyMapping::copies).collect())
 }
 
 /// Unrolls a loop by `factor`; the old loop stays as the remainder loop. Returns the new blocks.
-fn unroll_guarded(function: &mut Function, definitions: &Definitions, old_loop: &UnrollableLoop, factor: u32) -> Option<Vec<Block>> {
+fn unroll_with_remainder(function: &mut Function, definitions: &Definitions, old_loop: &UnrollableLoop, factor: u32) -> Option<Vec<Block>> {
     let counting = CountedLoop::find(function, definitions, old_loop)?;
     let entry = old_loop.entries[0];
-    let (start, next) = (old_loop.entry_source(function, counting.counter())?, old_loop.latch_source(function, counting.counter())?);
-    let new = NewLoop::create(function, old_loop, factor, None);
+    let (start, next) =
+        (old_loop.entry_phi_source(function, counting.counter())?, old_loop.latch_phi_source(function, counting.counter())?);
+    let new = UnrolledLoop::create(function, old_loop, factor, None);
     let last = new.last();
     let (header, latch) = (new.copies[0].block(old_loop.header), last.block(old_loop.latch));
     let (mut before, mut end) = (Vec::new(), Vec::new());
-    let tests = omitted_tests(old_loop, factor);
-    let (is_worth, goes_on) = counting.emit_guards(function, definitions, tests, (start, &mut before), (last.operand(next), &mut end))?;
+    let tests = omitted_exit_tests(old_loop, factor);
+    let (is_worth, goes_on) =
+        counting.emit_both_unroll_guards(function, definitions, tests, (start, &mut before), (last.operand(next), &mut end))?;
     let remainder_entry = function.new_block();
-    insert_before_end(function, latch, end);
+    insert_before_terminators(function, latch, end);
     set_branches(function, latch, Some((goes_on, header)), remainder_entry);
-    new.complete_phis(function, old_loop);
-    insert_before_end(function, entry, before);
+    new.add_header_phi_sources(function, old_loop);
+    insert_before_terminators(function, entry, before);
     set_branches(function, entry, Some((is_worth, header)), old_loop.header);
     fill_remainder_entry(function, old_loop, counting.compares(), last, remainder_entry);
-    Some(new.copies.iter().flat_map(CopyMapping::copies).chain([remainder_entry]).collect())
+    Some(new.copies.iter().flat_map(LoopCopyMapping::copies).chain([remainder_entry]).collect())
 }
 
 /// Fills the block `remainder_entry`, which is executed after the unrolled loop and branches to the remainder loop or to the exit.
-fn fill_remainder_entry(function: &mut Function, old_loop: &UnrollableLoop, compares: &[Inst], last: &CopyMapping, remainder_entry: Block) {
+fn fill_remainder_entry(
+    function: &mut Function,
+    old_loop: &UnrollableLoop,
+    compares: &[Inst],
+    last: &LoopCopyMapping,
+    remainder_entry: Block,
+) {
     for phi in function.phis(old_loop.header).to_vec() {
-        if let Some(source) = old_loop.latch_source(function, phi) {
-            add_source(function, phi, last.operand(source), remainder_entry);
+        if let Some(source) = old_loop.latch_phi_source(function, phi) {
+            add_phi_source(function, phi, last.operand(source), remainder_entry);
         }
     }
-    if !old_loop.tests_at_end() {
+    if !old_loop.tests_exit_at_end() {
         let branch = function.new_inst(Op::Machine(Opcode::BRA), Symbols::new(), None, &[old_loop.header.into()], 0);
         function.insts[branch].location =
             function.terminators(old_loop.latch).last().map(|&end| function.insts[end].location).unwrap_or_default();
@@ -555,13 +568,13 @@ fn fill_remainder_entry(function: &mut Function, old_loop: &UnrollableLoop, comp
     for &compare in compares {
         for value in function.defined(compare).collect::<Vec<Value>>() {
             let copy = function.new_value(function.values[value]);
-            mapping.set(value, copy);
+            mapping.set_value(value, copy);
         }
         let copy = copy_inst(function, &mapping, compare);
         function.blocks[remainder_entry].insts.push(copy);
     }
     for inst in function.terminators(old_loop.exiting).to_vec() {
-        let branch = copy_inst(function, &CopyMapping::default(), inst);
+        let branch = copy_inst(function, &LoopCopyMapping::default(), inst);
         if let (Some(guard), OperandKind::Value(part)) = (function.insts[branch].guard, old_loop.guard.kind) {
             let kind = OperandKind::Value(Part { value: mapping.value(part.value), ..part });
             function.insts[branch].guard = Some(Guard { kind, ..guard });
@@ -570,7 +583,7 @@ fn fill_remainder_entry(function: &mut Function, old_loop: &UnrollableLoop, comp
     }
     for phi in function.phis(old_loop.exit).to_vec() {
         let source = function.sources(phi)[0];
-        add_source(function, phi, last.operand(source), remainder_entry);
+        add_phi_source(function, phi, last.operand(source), remainder_entry);
     }
 }
 

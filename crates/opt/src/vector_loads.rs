@@ -28,7 +28,7 @@ use crate::remarks::Remarks;
 const MAX_TRAILING_ZEROS: u8 = 4;
 
 /// Maximum number of sweeps of the data-flow analysis over the function; after that, nothing is assumed about the results of phis.
-const MAX_SWEEPS: usize = 12;
+const MAX_ANALYSIS_SWEEPS: usize = 12;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -38,15 +38,15 @@ pub struct Stats {
 }
 
 /// Name of the pass in remarks.
-const PASS: &str = "vector-loads";
+const PASS_NAME: &str = "vector-loads";
 
 /// Joins loads of neighbouring words into vector loads, in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
-    run_with_remarks(function, target, &mut Remarks::default())
+    run_and_record_remarks(function, target, &mut Remarks::default())
 }
 
 /// Runs the pass like [`run`], and records which loads were joined, and why other loads of neighbouring words were not.
-pub fn run_with_remarks(function: &mut Function, target: Target, remarks: &mut Remarks) -> Stats {
+pub fn run_and_record_remarks(function: &mut Function, target: Target, remarks: &mut Remarks) -> Stats {
     let mut stats = Stats::default();
     let mut zeros: Option<TrailingZeros> = None;
     for at in 0..function.layout.len() {
@@ -58,7 +58,7 @@ pub fn run_with_remarks(function: &mut Function, target: Target, remarks: &mut R
         let zeros = zeros.get_or_insert_with(|| TrailingZeros::compute(function));
         let mut vector_load_before: FxHashMap<Inst, Inst> = FxHashMap::default();
         for group in groups {
-            join_group(function, target, zeros, group, &mut vector_load_before, remarks);
+            join_loads_of_group(function, target, zeros, group, &mut vector_load_before, remarks);
         }
         if !vector_load_before.is_empty() {
             stats.vectors += vector_load_before.len();
@@ -116,7 +116,7 @@ fn match_word_load(function: &Function, inst: Inst) -> Option<(Part, i64)> {
 
 /// Joins the loads of neighbouring words in one group into vector loads. Adds each vector load to `vector_load_before`, which maps the load
 /// before which it is to be inserted to the vector load.
-fn join_group(
+fn join_loads_of_group(
     function: &mut Function,
     target: Target,
     trailing_zeros: &TrailingZeros,
@@ -125,7 +125,7 @@ fn join_group(
     remarks: &mut Remarks,
 ) {
     let Some((base, _)) = match_word_load(function, group[0].1) else { return };
-    let alignment = 1_i64 << trailing_zeros.of_register(base);
+    let alignment = 1_i64 << trailing_zeros.zeros_of_register(base);
     group.sort_unstable();
     group.dedup_by_key(|load| load.0);
     let mut at = 0;
@@ -142,7 +142,7 @@ fn join_group(
             if has_neighbour && alignment < 8 {
                 let reason =
                     || format!("a load of the neighbouring word follows, but the address is only known to be a multiple of {alignment}");
-                remarks.missed(PASS, place, reason);
+                remarks.missed(PASS_NAME, place, reason);
             }
             at += 1;
             continue;
@@ -150,7 +150,7 @@ fn join_group(
         let loads = &group[at..at + length];
         if let Some((first, vector)) = make_vector_load(function, target, loads) {
             vector_load_before.insert(first, vector);
-            remarks.done(PASS, place, || format!("{length} loads of shared memory were joined into one of {} bytes", 4 * length));
+            remarks.done(PASS_NAME, place, || format!("{length} loads of shared memory were joined into one of {} bytes", 4 * length));
         }
         at += length;
     }
@@ -201,10 +201,10 @@ impl TrailingZeros {
                 let first = function.results(inst).first().and_then(Operand::value);
                 for value in function.defined(inst) {
                     let is_word = function.values[value].width == 1 && first == Some(value);
-                    // After `MAX_SWEEPS` sweeps without a fixed point, no bits of the results of phis count as known, so that the iteration
+                    // After `MAX_ANALYSIS_SWEEPS` sweeps without a fixed point, no bits of the results of phis count as known, so that the iteration
                     // ends. The sweep visits the blocks in layout order and so passes this on to the values that depend on the phis.
-                    let is_unknown = !is_word || sweep >= MAX_SWEEPS && function.insts[inst].is(Pseudo::Phi);
-                    let found = if is_unknown { 0 } else { zeros.of_result(function, inst) };
+                    let is_unknown = !is_word || sweep >= MAX_ANALYSIS_SWEEPS && function.insts[inst].is(Pseudo::Phi);
+                    let found = if is_unknown { 0 } else { zeros.zeros_of_result(function, inst) };
                     is_changed |= found < zeros.bits[value.position()];
                     zeros.bits[value.position()] = found.min(zeros.bits[value.position()]);
                 }
@@ -217,14 +217,14 @@ impl TrailingZeros {
     }
 
     /// Returns the number of the lowest bits of a register that are known to be zero.
-    fn of_register(&self, part: Part) -> u8 {
+    fn zeros_of_register(&self, part: Part) -> u8 {
         self.bits[part.value.position()]
     }
 
     /// Returns the number of the lowest bits of an operand that are known to be zero.
-    fn of_operand(&self, operand: &Operand) -> u8 {
+    fn zeros_of_operand(&self, operand: &Operand) -> u8 {
         match operand.kind {
-            OperandKind::Value(part) if part.count == 1 => self.of_register(part),
+            OperandKind::Value(part) if part.count == 1 => self.zeros_of_register(part),
             OperandKind::Integer(number) => (number as u32).trailing_zeros().min(u32::from(MAX_TRAILING_ZEROS)) as u8,
             OperandKind::Zero(RegFile::General | RegFile::Uniform) => MAX_TRAILING_ZEROS,
             _ => 0,
@@ -233,24 +233,26 @@ impl TrailingZeros {
 
     /// Returns the number of the lowest bits of the first result of an instruction that are known to be zero, given those of its sources.
     /// Negation keeps trailing zero bits; inversion does not.
-    fn of_result(&self, function: &Function, inst: Inst) -> u8 {
+    fn zeros_of_result(&self, function: &Function, inst: Inst) -> u8 {
         let data = &function.insts[inst];
         let sources = function.sources(inst);
         if data.guard.is_some() || sources.iter().any(|source| source.signs.has(oriole_ir::Signs::INVERT)) {
             return 0;
         }
-        let bits = |at: usize| sources.get(at).map_or(0, |source| self.of_operand(source));
+        let bits = |at: usize| sources.get(at).map_or(0, |source| self.zeros_of_operand(source));
         match (data.op, data.modifiers.as_slice()) {
-            (Op::Pseudo(Pseudo::Phi), _) => sources.iter().step_by(2).map(|source| self.of_operand(source)).min().unwrap_or(0),
+            (Op::Pseudo(Pseudo::Phi), _) => sources.iter().step_by(2).map(|source| self.zeros_of_operand(source)).min().unwrap_or(0),
             (Op::Pseudo(Pseudo::Copy), _) if data.result_count() == 1 => bits(0),
             (Op::Machine(Opcode::MOV | Opcode::UMOV), []) => bits(0),
             (Op::Machine(Opcode::IADD3), []) => bits(0).min(bits(1)).min(bits(2)),
             (Op::Machine(Opcode::IMAD), []) => (bits(0) + bits(1)).min(bits(2)).min(MAX_TRAILING_ZEROS),
-            (Op::Machine(Opcode::SHF), [Symbol::L, Symbol::U32]) if sources[2] == Operand::RZ => self.shifted(&sources[0], &sources[1]),
-            (Op::Machine(Opcode::LEA), []) if sources.len() == 3 => self.shifted(&sources[0], &sources[2]).min(bits(1)),
+            (Op::Machine(Opcode::SHF), [Symbol::L, Symbol::U32]) if sources[2] == Operand::RZ => {
+                self.zeros_of_shifted(&sources[0], &sources[1])
+            }
+            (Op::Machine(Opcode::LEA), []) if sources.len() == 3 => self.zeros_of_shifted(&sources[0], &sources[2]).min(bits(1)),
             (Op::Machine(Opcode::LOP3), [Symbol::LUT]) if data.result_count() == 1 && sources.len() == 5 => {
                 let Some(table) = sources[3].integer() else { return 0 };
-                (0..MAX_TRAILING_ZEROS).find(|&bit| !self.is_zero(table, &sources[..3], bit)).unwrap_or(MAX_TRAILING_ZEROS)
+                (0..MAX_TRAILING_ZEROS).find(|&bit| !self.is_result_bit_zero(table, &sources[..3], bit)).unwrap_or(MAX_TRAILING_ZEROS)
             }
             _ => 0,
         }
@@ -258,17 +260,17 @@ impl TrailingZeros {
 
     /// Returns the number of known trailing zero bits of an operand after a left shift by `distance` bits; 0 if `distance` is not a
     /// constant.
-    fn shifted(&self, operand: &Operand, distance: &Operand) -> u8 {
+    fn zeros_of_shifted(&self, operand: &Operand, distance: &Operand) -> u8 {
         let Some(distance) = distance.integer().filter(|distance| (0..32).contains(distance)) else { return 0 };
-        (self.of_operand(operand) + distance as u8).min(MAX_TRAILING_ZEROS)
+        (self.zeros_of_operand(operand) + distance as u8).min(MAX_TRAILING_ZEROS)
     }
 
     /// Returns whether bit number `bit` of the result of a `LOP3` is known to be zero: every row of the truth table `table` that agrees
     /// with the known source bits is 0.
-    fn is_zero(&self, table: i64, sources: &[Operand], bit: u8) -> bool {
+    fn is_result_bit_zero(&self, table: i64, sources: &[Operand], bit: u8) -> bool {
         let known = |operand: &Operand| match operand.kind {
             OperandKind::Integer(number) => Some(number >> bit & 1 == 1),
-            _ => (self.of_operand(operand) > bit).then_some(false),
+            _ => (self.zeros_of_operand(operand) > bit).then_some(false),
         };
         let known = [known(&sources[0]), known(&sources[1]), known(&sources[2])];
         let agrees = |row: usize| (0..3).all(|source| known[source].is_none_or(|one| (row >> (2 - source) & 1 == 1) == one));

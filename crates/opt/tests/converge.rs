@@ -83,7 +83,7 @@ fn outermost_regions_beyond_the_nesting_limit_get_no_barrier() {
     edges.push(Vec::new());
     let edges: Vec<&[usize]> = edges.iter().map(Vec::as_slice).collect();
     let stats = converged(&edges);
-    assert_eq!((stats.barriers, stats.skipped), (converge::MAX_NESTING, depth - converge::MAX_NESTING));
+    assert_eq!((stats.barriers, stats.skipped), (converge::MAX_NESTED_BARRIERS, depth - converge::MAX_NESTED_BARRIERS));
 }
 
 /// A deterministic xorshift generator.

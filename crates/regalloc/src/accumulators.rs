@@ -24,7 +24,7 @@
 //! Pieces at the same place of an accumulator are never live together, so they share one spill slot. Other values stay out of the homes of
 //! a loop as long as registers are free elsewhere; most of them are invariant, and need a load but no store in the loop.
 //!
-//! **Conditions.** The accumulators that the phis of a loop header carry leave fewer than [`MAX_SPARE_REGISTERS`] registers, and the loop
+//! **Conditions.** The accumulators that the phis of a loop header carry leave fewer than [`MAX_NON_ACCUMULATOR_REGISTERS`] registers, and the loop
 //! needs more registers than there are. An accumulator
 //! consists of the results of products and phis that are connected by such instructions. These read its values as a whole, other
 //! instructions read single registers or pieces, and no two of the values are live at the same time.
@@ -37,18 +37,18 @@ use oriole_isa::Symbols;
 use oriole_support::SparseSet;
 use rustc_hash::FxHashMap;
 
-use crate::environment::Environment;
-use crate::pressure::general_pressure;
+use crate::environment::AllocationEnvironment;
+use crate::pressure::general_register_pressure;
 use crate::registers::{Reg, RegisterSet};
 
 /// Maximum number of general registers that stay outside the registers set aside for accumulators of matrix products. More of them save
 /// reloads of other values in a loop, but then accumulators share more registers, and each shared register is stored and loaded again for
 /// every matrix product.
-const MAX_SPARE_REGISTERS: u32 = 20;
+const MAX_NON_ACCUMULATOR_REGISTERS: u32 = 20;
 /// Minimum number of general registers that stay outside the registers set aside for accumulators of matrix products.
-const MIN_SPARE_REGISTERS: u32 = 8;
+const MIN_NON_ACCUMULATOR_REGISTERS: u32 = 8;
 /// Number of registers of a piece, the part of an accumulator that is spilled separately: as many as one spill load or store transfers.
-const PIECE_WIDTH: u8 = 4;
+const ACCUMULATOR_PIECE_REGISTERS: u8 = 4;
 /// Minimum width, in registers, of an accumulator that may be divided into pieces.
 const MIN_ACCUMULATOR_WIDTH: u8 = 32;
 
@@ -59,7 +59,7 @@ pub(crate) struct Accumulators {
     /// for it.
     homes: FxHashMap<Value, Reg>,
     /// For each piece (four registers) of an accumulator: the piece whose spill slot it shares.
-    slot_owners: FxHashMap<Value, Value>,
+    spill_slot_owners: FxHashMap<Value, Value>,
     /// The home registers of all divided accumulators: those that are set aside for them.
     registers: RegisterSet,
 }
@@ -71,7 +71,7 @@ impl Accumulators {
     }
 
     /// Returns the first register of the home (the registers set aside) of a value; `None` if it belongs to no divided accumulator.
-    pub fn home_of(&self, value: Value) -> Option<Reg> {
+    pub fn home_register_of(&self, value: Value) -> Option<Reg> {
         if self.homes.is_empty() { None } else { self.homes.get(&value).copied() }
     }
 
@@ -86,19 +86,19 @@ impl Accumulators {
     }
 
     /// Returns whether a value is one of the four-register pieces of a divided accumulator.
-    pub fn is_piece(&self, value: Value) -> bool {
-        !self.slot_owners.is_empty() && self.slot_owners.contains_key(&value)
+    pub fn is_accumulator_piece(&self, value: Value) -> bool {
+        !self.spill_slot_owners.is_empty() && self.spill_slot_owners.contains_key(&value)
     }
 
     /// Returns the pieces of divided accumulators, each with the piece whose spill slot it shares.
-    pub fn slot_owners(&self) -> &FxHashMap<Value, Value> {
-        &self.slot_owners
+    pub fn spill_slot_owners(&self) -> &FxHashMap<Value, Value> {
+        &self.spill_slot_owners
     }
 }
 
 /// Divides the accumulators of a function that do not fit into the registers together into pieces that can be spilled separately, and
 /// returns the divided accumulators; see the module description.
-pub(crate) fn divide_accumulators(function: &mut Function, env: &Environment) -> Accumulators {
+pub(crate) fn divide_accumulators(function: &mut Function, env: &AllocationEnvironment) -> Accumulators {
     let has_products = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| function.is_warpgroup_product(inst));
     if !function.layout.iter().any(has_products) {
         return Accumulators::default();
@@ -108,16 +108,16 @@ pub(crate) fn divide_accumulators(function: &mut Function, env: &Environment) ->
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
     let has_crowded_loop =
-        |webs: &AccumulatorWebs, demand: &dyn Fn(LoopId) -> u32| !webs.find_crowded(function, &loops, &usable, demand).0.is_empty();
+        |webs: &AccumulatorWebs, demand: &dyn Fn(LoopId) -> u32| !webs.find_webs_to_divide(function, &loops, &usable, demand).0.is_empty();
     if !has_crowded_loop(&webs, &|_| u32::MAX) {
         return Accumulators::default();
     }
-    webs.exclude_overlapping(function, &flow);
-    let pressure = general_pressure(function, &flow);
+    webs.mark_overlapping_webs_indivisible(function, &flow);
+    let pressure = general_register_pressure(function, &flow);
     let demand = |id: LoopId| loops.blocks(id).iter().map(|&block| pressure[block]).max().unwrap_or(0);
-    let (crowded, spare) = webs.find_crowded(function, &loops, &usable, &demand);
-    let Some(homes) = choose_homes(&webs, &crowded, &usable, spare) else { return Accumulators::default() };
-    AccumulatorDivision::new(function, &webs, homes).run()
+    let (crowded, spare) = webs.find_webs_to_divide(function, &loops, &usable, &demand);
+    let Some(homes) = choose_home_registers(&webs, &crowded, &usable, spare) else { return Accumulators::default() };
+    AccumulatorDivider::new(function, &webs, homes).run()
 }
 
 /// A web: the SSA values that one accumulator has in turn. A matrix product or phi that reads one value of a web defines another one.
@@ -161,7 +161,10 @@ impl AccumulatorWebs {
                 products += usize::from(is_product);
                 for value in function.defined(inst) {
                     let class = function.values[value];
-                    if class.file == RegFile::General && class.width >= MIN_ACCUMULATOR_WIDTH && class.width.is_multiple_of(PIECE_WIDTH) {
+                    if class.file == RegFile::General
+                        && class.width >= MIN_ACCUMULATOR_WIDTH
+                        && class.width.is_multiple_of(ACCUMULATOR_PIECE_REGISTERS)
+                    {
                         found.numbers.insert(value, found.webs.len());
                         found.parents.push(found.webs.len());
                         found.webs.push(AccumulatorWeb { class, is_divisible: true, first_product: is_product.then_some(products) });
@@ -173,7 +176,7 @@ impl AccumulatorWebs {
         }
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
-                found.note_uses(function, inst, block, &blocks);
+                found.record_accumulator_uses(function, inst, block, &blocks);
             }
         }
         found
@@ -181,12 +184,12 @@ impl AccumulatorWebs {
 
     /// Joins the webs (accumulators) that an instruction connects. Records which of the values that it reads have to be divided into
     /// pieces, and which webs cannot be divided. `blocks` has the defining block of each value of a web.
-    fn note_uses(&mut self, function: &Function, inst: Inst, block: Block, blocks: &FxHashMap<Value, Block>) {
-        let result = function.defined(inst).next().and_then(|value| self.web_of(value));
+    fn record_accumulator_uses(&mut self, function: &Function, inst: Inst, block: Block, blocks: &FxHashMap<Value, Block>) {
+        let result = function.defined(inst).next().and_then(|value| self.accumulator_web_of(value));
         let is_phi = function.insts[inst].is(Pseudo::Phi);
         for source in function.sources(inst) {
             let Some(part) = source.part() else { continue };
-            let web = self.web_of(part.value);
+            let web = self.accumulator_web_of(part.value);
             let is_whole = part == function.whole(part.value);
             let is_connected = is_phi || function.is_warpgroup_product(inst) && matches!(source.role, Role::Tied(_));
             match (web, result.filter(|_| is_connected)) {
@@ -207,7 +210,7 @@ impl AccumulatorWebs {
 
     /// Returns the number of the web (accumulator) that a value belongs to; `None` if the value is not a wide tuple defined by a matrix
     /// product or phi.
-    fn web_of(&self, value: Value) -> Option<usize> {
+    fn accumulator_web_of(&self, value: Value) -> Option<usize> {
         let mut number = *self.numbers.get(&value)?;
         while self.parents[number] != number {
             number = self.parents[number];
@@ -233,18 +236,24 @@ impl AccumulatorWebs {
     /// Finds the accumulators to divide: divisible webs with matrix products that the phis of a loop header carry and that together leave
     /// too few registers for other values. Returns their numbers in the order of their first products, and the number of registers to leave
     /// for other values. `demand` returns the number of registers that a loop needs.
-    fn find_crowded(&self, function: &Function, loops: &Loops, usable: &RegisterSet, demand: &dyn Fn(LoopId) -> u32) -> (Vec<usize>, u32) {
+    fn find_webs_to_divide(
+        &self,
+        function: &Function,
+        loops: &Loops,
+        usable: &RegisterSet,
+        demand: &dyn Fn(LoopId) -> u32,
+    ) -> (Vec<usize>, u32) {
         let mut found: Vec<usize> = Vec::new();
-        let mut spare = MIN_SPARE_REGISTERS;
+        let mut spare = MIN_NON_ACCUMULATOR_REGISTERS;
         for id in loops.iter() {
             let values = function.phis(loops.get(id).header).iter().flat_map(|&phi| function.defined(phi));
             let is_wanted = |web: &usize| self.webs[*web].is_divisible && self.webs[*web].first_product.is_some();
-            let mut carried: Vec<usize> = values.filter_map(|value| self.web_of(value)).filter(is_wanted).collect();
+            let mut carried: Vec<usize> = values.filter_map(|value| self.accumulator_web_of(value)).filter(is_wanted).collect();
             carried.sort_unstable();
             carried.dedup();
             let width: u32 = carried.iter().map(|&web| u32::from(self.webs[web].class.width)).sum();
-            if carried.len() > 1 && width + MAX_SPARE_REGISTERS > usable.count() && demand(id) > usable.count() {
-                spare = spare.max(demand(id).saturating_sub(width)).min(MAX_SPARE_REGISTERS);
+            if carried.len() > 1 && width + MAX_NON_ACCUMULATOR_REGISTERS > usable.count() && demand(id) > usable.count() {
+                spare = spare.max(demand(id).saturating_sub(width)).min(MAX_NON_ACCUMULATOR_REGISTERS);
                 found.extend(carried);
             }
         }
@@ -254,15 +263,15 @@ impl AccumulatorWebs {
     }
 
     /// Marks each web (accumulator) that has two values live at the same time as not divisible.
-    fn exclude_overlapping(&mut self, function: &Function, flow: &ControlFlow) {
+    fn mark_overlapping_webs_indivisible(&mut self, function: &Function, flow: &ControlFlow) {
         let liveness = Liveness::compute_for(function, flow, |value| self.numbers.contains_key(&value));
         let mut live = SparseSet::new(function.values.len());
         let mut overlapping: Vec<usize> = Vec::new();
         for &block in flow.reverse_post_order() {
             liveness.walk(function, block, &mut live, |inst, live| {
                 for value in function.defined(inst) {
-                    let Some(web) = self.web_of(value) else { continue };
-                    if live.members().iter().any(|&other| other != value && self.web_of(other) == Some(web)) {
+                    let Some(web) = self.accumulator_web_of(value) else { continue };
+                    if live.members().iter().any(|&other| other != value && self.accumulator_web_of(other) == Some(web)) {
                         overlapping.push(web);
                     }
                 }
@@ -274,14 +283,14 @@ impl AccumulatorWebs {
 
 /// Returns whether all registers of a part of an accumulator belong to the same piece.
 fn is_within_one_piece(part: Part) -> bool {
-    part.first / PIECE_WIDTH == (part.first + part.count - 1) / PIECE_WIDTH
+    part.first / ACCUMULATOR_PIECE_REGISTERS == (part.first + part.count - 1) / ACCUMULATOR_PIECE_REGISTERS
 }
 
 /// Chooses the home registers (registers set aside) of the accumulators with the numbers `crowded`, side by side from the lowest register
 /// upwards. An accumulator that does not fit above the others gets the highest registers, which it then shares with them. `spare` registers
 /// stay outside the homes, if possible. Returns the first home register of each accumulator, by number; `None` if one is wider than the
 /// register file.
-fn choose_homes(webs: &AccumulatorWebs, crowded: &[usize], usable: &RegisterSet, spare: u32) -> Option<FxHashMap<usize, Reg>> {
+fn choose_home_registers(webs: &AccumulatorWebs, crowded: &[usize], usable: &RegisterSet, spare: u32) -> Option<FxHashMap<usize, Reg>> {
     let mut homes = FxHashMap::default();
     let mut next = 0;
     for &web in crowded {
@@ -291,7 +300,7 @@ fn choose_homes(webs: &AccumulatorWebs, crowded: &[usize], usable: &RegisterSet,
         // The usable registers below the first home register count as spare (not set aside for accumulators), too.
         let below = usable.and(&RegisterSet::first_n(lowest.into())).count();
         let above = spare.saturating_sub(below);
-        let is_below_spare = |start: &&Reg| usable.count() - usable.and(&registers_up_to_end(**start, class)).count() >= above;
+        let is_below_spare = |start: &&Reg| usable.count() - usable.and(&registers_below_tuple_end(**start, class)).count() >= above;
         let home = starts.iter().find(|start| start.number() >= next).filter(is_below_spare);
         let home = home.or_else(|| starts.iter().rev().find(is_below_spare)).or(starts.first())?;
         homes.insert(web, *home);
@@ -301,12 +310,12 @@ fn choose_homes(webs: &AccumulatorWebs, crowded: &[usize], usable: &RegisterSet,
 }
 
 /// Returns the set of all registers from register 0 to the last register of a tuple of `class` that starts at `start`.
-fn registers_up_to_end(start: Reg, class: Class) -> RegisterSet {
+fn registers_below_tuple_end(start: Reg, class: Class) -> RegisterSet {
     RegisterSet::first_n(u32::from(start.number()) + u32::from(class.width))
 }
 
 /// The state of the pass that rewrites a function so that its accumulators are divided into pieces.
-struct AccumulatorDivision<'a> {
+struct AccumulatorDivider<'a> {
     function: &'a mut Function,
     webs: &'a AccumulatorWebs,
     /// For each divided web (accumulator), by number: its first home register.
@@ -320,10 +329,10 @@ struct AccumulatorDivision<'a> {
     found: Accumulators,
 }
 
-impl<'a> AccumulatorDivision<'a> {
-    fn new(function: &'a mut Function, webs: &'a AccumulatorWebs, homes: FxHashMap<usize, Reg>) -> AccumulatorDivision<'a> {
+impl<'a> AccumulatorDivider<'a> {
+    fn new(function: &'a mut Function, webs: &'a AccumulatorWebs, homes: FxHashMap<usize, Reg>) -> AccumulatorDivider<'a> {
         let (pieces, owners) = (FxHashMap::default(), FxHashMap::default());
-        AccumulatorDivision { function, webs, homes, pieces, owners, found: Accumulators::default() }
+        AccumulatorDivider { function, webs, homes, pieces, owners, found: Accumulators::default() }
     }
 
     /// Rewrites the function so that the chosen accumulators are divided into pieces. Returns their values and home registers.
@@ -336,7 +345,7 @@ impl<'a> AccumulatorDivision<'a> {
             }
         }
         for block in blocks {
-            self.divide_block(block);
+            self.divide_accumulators_in_block(block);
         }
         for (&web, &home) in &self.homes {
             self.found.registers.insert(home, self.webs.webs[web].class.width);
@@ -345,31 +354,31 @@ impl<'a> AccumulatorDivision<'a> {
     }
 
     /// Returns the number of the web (accumulator) of a value and the first home register of the web; `None` if the web is not divided.
-    fn web_of(&self, value: Value) -> Option<(usize, Reg)> {
-        let web = self.webs.web_of(value)?;
+    fn accumulator_web_of(&self, value: Value) -> Option<(usize, Reg)> {
+        let web = self.webs.accumulator_web_of(value)?;
         self.homes.get(&web).map(|&home| (web, home))
     }
 
     /// Records the home register of a value of a divided web (accumulator), and creates the pieces of the value if it has to be divided.
     fn make_pieces(&mut self, value: Value) {
-        let Some((web, home)) = self.web_of(value) else { return };
+        let Some((web, home)) = self.accumulator_web_of(value) else { return };
         self.found.homes.insert(value, home);
         if !self.webs.needs_division[&value] {
             return;
         }
-        let count = usize::from(self.function.values[value].width / PIECE_WIDTH);
-        let class = Class { width: PIECE_WIDTH, align: PIECE_WIDTH, file: RegFile::General };
+        let count = usize::from(self.function.values[value].width / ACCUMULATOR_PIECE_REGISTERS);
+        let class = Class { width: ACCUMULATOR_PIECE_REGISTERS, align: ACCUMULATOR_PIECE_REGISTERS, file: RegFile::General };
         let pieces: Vec<Value> = (0..count).map(|_| self.function.new_value(class)).collect();
         for (place, &piece) in pieces.iter().enumerate() {
             let owner = *self.owners.entry((web, place)).or_insert(piece);
-            self.found.slot_owners.insert(piece, owner);
-            self.found.homes.insert(piece, home + place as u8 * PIECE_WIDTH);
+            self.found.spill_slot_owners.insert(piece, owner);
+            self.found.homes.insert(piece, home + place as u8 * ACCUMULATOR_PIECE_REGISTERS);
         }
         self.pieces.insert(value, pieces);
     }
 
     /// Rewrites the instructions of a block so that they read and write pieces of the divided accumulators.
-    fn divide_block(&mut self, block: Block) {
+    fn divide_accumulators_in_block(&mut self, block: Block) {
         let first_terminator = self.function.terminators(block).first().copied();
         let insts = std::mem::take(&mut self.function.blocks[block].insts);
         let mut end = insts.iter().position(|&inst| Some(inst) == first_terminator).unwrap_or(insts.len());
@@ -381,15 +390,15 @@ impl<'a> AccumulatorDivision<'a> {
         let mut pending: Vec<Value> = Vec::new();
         for (at, inst) in insts.into_iter().enumerate() {
             if self.function.insts[inst].is(Pseudo::Phi) {
-                self.divide_phi(inst, &mut kept);
+                self.append_divided_phi(inst, &mut kept);
                 continue;
             }
-            let own_web = self.function.defined(inst).next().and_then(|value| self.web_of(value));
+            let own_web = self.function.defined(inst).next().and_then(|value| self.accumulator_web_of(value));
             let reads = |value: &Value| self.function.used(inst).any(|part| part.value == *value);
             if at == end || pending.iter().any(reads) || !pending.is_empty() && own_web.is_some() {
-                pending.drain(..).for_each(|value| self.copy_pieces(value, &mut kept));
+                pending.drain(..).for_each(|value| self.append_piece_copies(value, &mut kept));
             }
-            self.rewrite_sources(inst, &mut kept);
+            self.replace_divided_sources(inst, &mut kept);
             kept.push(inst);
             pending.extend(self.function.defined(inst).filter(|value| self.pieces.contains_key(value)));
         }
@@ -398,7 +407,7 @@ impl<'a> AccumulatorDivision<'a> {
 
     /// Appends to `kept`, the new instructions of the block, one phi for each piece of a divided phi, in place of the phi itself; any other
     /// phi is appended unchanged.
-    fn divide_phi(&mut self, phi: Inst, kept: &mut Vec<Inst>) {
+    fn append_divided_phi(&mut self, phi: Inst, kept: &mut Vec<Inst>) {
         let result = self.function.results(phi)[0].value();
         let Some(pieces) = result.and_then(|value| self.pieces.get(&value)) else {
             kept.push(phi);
@@ -410,7 +419,11 @@ impl<'a> AccumulatorDivision<'a> {
                 operands.push(match source.part() {
                     Some(part) => Operand::from(match self.pieces.get(&part.value) {
                         Some(pieces) => self.function.whole(pieces[place]),
-                        None => Part { first: part.first + place as u8 * PIECE_WIDTH, count: PIECE_WIDTH, ..part },
+                        None => Part {
+                            first: part.first + place as u8 * ACCUMULATOR_PIECE_REGISTERS,
+                            count: ACCUMULATOR_PIECE_REGISTERS,
+                            ..part
+                        },
                     }),
                     // A constant source has 64 bits, which the first two registers of the tuple hold; the other registers are zero.
                     None if place > 0 && matches!(source.kind, OperandKind::Integer(_)) => Operand::new(OperandKind::Integer(0)),
@@ -424,9 +437,9 @@ impl<'a> AccumulatorDivision<'a> {
     }
 
     /// Appends copies of the pieces of `value`, the result of a matrix product, to `kept`, the new instructions of the block.
-    fn copy_pieces(&mut self, value: Value, kept: &mut Vec<Inst>) {
+    fn append_piece_copies(&mut self, value: Value, kept: &mut Vec<Inst>) {
         for (place, &piece) in self.pieces[&value].iter().enumerate() {
-            let part = Part { value, first: place as u8 * PIECE_WIDTH, count: PIECE_WIDTH };
+            let part = Part { value, first: place as u8 * ACCUMULATOR_PIECE_REGISTERS, count: ACCUMULATOR_PIECE_REGISTERS };
             let operands = [Operand::from(self.function.whole(piece)), Operand::from(part)];
             let copy = self.function.new_inst(Op::Pseudo(Pseudo::Copy), Symbols::new(), None, &operands, 1);
             if let Some(&last) = kept.last() {
@@ -438,7 +451,7 @@ impl<'a> AccumulatorDivision<'a> {
 
     /// Replaces the divided values that an instruction reads. A part of an accumulator becomes a part of a piece. A whole accumulator
     /// becomes a new tuple; the `PACK` that builds the tuple from the pieces is appended to `kept`, the new instructions of the block.
-    fn rewrite_sources(&mut self, inst: Inst, kept: &mut Vec<Inst>) {
+    fn replace_divided_sources(&mut self, inst: Inst, kept: &mut Vec<Inst>) {
         for number in 0..self.function.sources(inst).len() {
             let source = self.function.sources(inst)[number];
             let Some(part) = source.part() else { continue };
@@ -452,7 +465,11 @@ impl<'a> AccumulatorDivision<'a> {
                 kept.push(pack);
                 self.function.whole(tuple)
             } else {
-                Part { value: pieces[usize::from(part.first / PIECE_WIDTH)], first: part.first % PIECE_WIDTH, count: part.count }
+                Part {
+                    value: pieces[usize::from(part.first / ACCUMULATOR_PIECE_REGISTERS)],
+                    first: part.first % ACCUMULATOR_PIECE_REGISTERS,
+                    count: part.count,
+                }
             };
             self.function.sources_mut(inst)[number].kind = OperandKind::Value(replacement);
         }

@@ -6,11 +6,11 @@
 use oriole_ir::{Class, Inst, Operand, RegFile};
 use smallvec::SmallVec;
 
-use crate::assigner::Assigner;
-use crate::inst_state::InstState;
-use crate::liveness::FileInst;
+use crate::assigner::RegisterAssigner;
+use crate::inst_state::InstAllocationState;
+use crate::liveness::RegisterFileInst;
 use crate::moves::Move;
-use crate::operands::{is_zero, operand_width, part_in_file, register, single_register};
+use crate::operands::{is_zero, operand_width, part_in_file, register, single_register_of_operand};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
@@ -26,24 +26,24 @@ struct CopySource {
     initial_register: Option<Reg>,
 }
 
-impl Assigner<'_> {
+impl RegisterAssigner<'_> {
     /// Assigns registers to an unguarded `COPY` or `PACK`, and emits its moves.
-    pub(crate) fn allocate_copy(&mut self, file_inst: FileInst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    pub(crate) fn allocate_copy(&mut self, file_inst: RegisterFileInst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let inst = file_inst.inst;
         let mut state = self.new_inst_state(file_inst);
         let value = state.results[0].value;
         let class = self.class_of(value);
         let sources = self.sources_of_copy(inst, class)?;
-        let available = self.free_for_results(&state);
+        let available = self.registers_free_for_results(&state);
         // A divided accumulator gets its home registers, where most of its pieces already are ([`crate::accumulators`]).
-        let home = self.accumulators.home_of(value).filter(|_| sources.len() > 1);
+        let home = self.accumulators.home_register_of(value).filter(|_| sources.len() > 1);
         let place = match home {
             Some(home) => available.has_all(home, class.width).then_some(home),
             None => window_with_fewest_moves(class, &sources, &available).or_else(|| self.choose_registers(value, &available)),
         };
         let place = match place {
             Some(place) => place,
-            None => self.make_room_for_result(&mut state, class, home).ok_or_else(|| self.limit_error(&state))?,
+            None => self.make_room_for_result(&mut state, class, home).ok_or_else(|| self.register_limit_error(&state))?,
         };
         // In a chain of descriptors (tuples of uniform registers that describe memory objects), each one is packed from parts of the
         // previous one. If this descriptor did not get the registers of the previous one, the following descriptors prefer the registers of
@@ -57,7 +57,7 @@ impl Assigner<'_> {
         // it.
         out.push(inst);
         self.function.operands_mut(inst)[0].kind = register(self.inputs.file, place, class.width).kind;
-        self.update_registers(&state);
+        self.update_occupied_registers(&state);
         Ok(())
     }
 
@@ -82,9 +82,9 @@ impl Assigner<'_> {
 
     /// Emits a `COPY` or `PACK`: first one parallel copy of the sources in registers and of the values that the result displaces, then
     /// reloads of evicted sources, then constants and sources of other register files.
-    fn emit_copy(&mut self, state: &InstState, sources: &[CopySource], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    fn emit_copy(&mut self, state: &InstAllocationState, sources: &[CopySource], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let to = state.results[0].chosen_register();
-        let mut moves = self.moves_before(state);
+        let mut moves = self.moves_before_inst(state);
         for source in sources {
             if let Some(at) = source.initial_register {
                 moves.extend(Move::tuple(to + source.offset, at, source.width));
@@ -92,17 +92,17 @@ impl Assigner<'_> {
         }
         let mut result = RegisterSet::EMPTY;
         result.insert(to, self.class_of(state.results[0].value).width);
-        let scratch = self.find_scratch(state, &moves, result);
+        let scratch = self.find_scratch_register(state, &moves, result);
         let mut emitter = self.inputs.emitter(self.function, out, state.inst);
-        emitter.emit_parallel(&moves, scratch)?;
+        emitter.emit_parallel_copy(&moves, scratch)?;
         let mut number = 0;
         while let Some(source) = sources.get(number) {
             number += 1;
             if source.initial_register.is_some() {
                 continue;
             }
-            let is_pair_of_zeros = is_zero_register(source) && sources.get(number).is_some_and(is_zero_register);
-            if is_pair_of_zeros && emitter.clear_pair(to + source.offset) {
+            let is_pair_of_zeros = is_single_zero_register(source) && sources.get(number).is_some_and(is_single_zero_register);
+            if is_pair_of_zeros && emitter.emit_pair_clear(to + source.offset) {
                 number += 1;
                 continue;
             }
@@ -110,7 +110,7 @@ impl Assigner<'_> {
                 Some(part) => self.spills.reload(part, to + source.offset, &mut emitter)?,
                 None => {
                     for unit_number in 0..source.width {
-                        emitter.emit_move(to + source.offset + unit_number, single_register(&source.operand, unit_number))?;
+                        emitter.emit_move(to + source.offset + unit_number, single_register_of_operand(&source.operand, unit_number))?;
                     }
                 }
             }
@@ -120,7 +120,7 @@ impl Assigner<'_> {
 }
 
 /// Returns whether a source is the constant zero and fills one register.
-fn is_zero_register(source: &CopySource) -> bool {
+fn is_single_zero_register(source: &CopySource) -> bool {
     source.width == 1 && is_zero(&source.operand)
 }
 

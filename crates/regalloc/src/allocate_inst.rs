@@ -20,7 +20,7 @@
 //! Which value is dropped follows Belady's MIN rule, as in Braun and Hack 2009 ("Register Spilling and Live-Range Splitting for SSA-Form
 //! Programs"): the one whose next use is farthest away. Departures: registers are chosen in the same walk, and not afterwards by a
 //! coloring; values are tuples, so a whole aligned window of registers is freed instead of single registers; and a value that can be
-//! recomputed or that already has a store is preferred ([`Assigner::drop_cost`]).
+//! recomputed or that already has a store is preferred ([`RegisterAssigner::eviction_cost`]).
 //!
 //! Example with four usable registers R4 to R7. `%a` is in R4, `%b` in R6, R5 and R7 are free, and the instruction reads the pair `%p`,
 //! which was dropped earlier:
@@ -60,16 +60,16 @@
 use oriole_ir::{Inst, Op, Pseudo};
 use smallvec::SmallVec;
 
-use crate::assigner::Assigner;
-use crate::inst_state::{InstState, Reload};
-use crate::liveness::FileInst;
+use crate::assigner::RegisterAssigner;
+use crate::inst_state::{InstAllocationState, Reload};
+use crate::liveness::RegisterFileInst;
 use crate::operands::operand_width;
 use crate::outcome::AllocateError;
 use crate::registers::RegisterSet;
 
-impl Assigner<'_> {
+impl RegisterAssigner<'_> {
     /// Assigns registers to the operands of an instruction, and appends the instruction to `out` after the moves and reloads it needs.
-    pub(crate) fn allocate_inst(&mut self, file_inst: FileInst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    pub(crate) fn allocate_inst(&mut self, file_inst: RegisterFileInst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let inst = file_inst.inst;
         let data = &self.function.insts[inst];
         if let Op::Pseudo(_) = data.op {
@@ -100,7 +100,7 @@ impl Assigner<'_> {
 
     /// Brings the sources that need a register into registers, and chooses registers for tied results, which share the register of a
     /// source.
-    fn choose_source_registers(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
+    fn choose_source_registers(&mut self, state: &mut InstAllocationState) -> Result<(), AllocateError> {
         for number in 0..state.uses.len() {
             let used = state.uses[number];
             if !used.needs_register {
@@ -122,7 +122,7 @@ impl Assigner<'_> {
             };
             state.uses[number].register = Some(place);
             if now.is_some() {
-                self.relocate(state, used.value, place);
+                self.move_value_before_inst(state, used.value, place);
             } else {
                 self.registers.occupy(used.value, place);
                 state.reloads.push(Reload { value: used.value, to: place });
@@ -137,7 +137,7 @@ impl Assigner<'_> {
     /// Chooses registers for tied results, those that share the register of a source: the registers of the source if it dies at the
     /// instruction, otherwise free ones into which the source is copied. The copy is made before the instruction, so these registers must
     /// not hold any source. Returns false if no aligned run of registers can be freed.
-    fn choose_tied_registers(&mut self, state: &mut InstState) -> bool {
+    fn choose_tied_registers(&mut self, state: &mut InstAllocationState) -> bool {
         if !state.has_tied {
             return true;
         }
@@ -147,19 +147,19 @@ impl Assigner<'_> {
             // `inheritable_register` rejects registers in `result_registers`, so two results never inherit the registers of the same
             // source.
             if let Some(place) = self.inheritable_register(state, &state.results[number], &tied) {
-                state.place_result(number, place, class.width);
+                state.set_result_registers(number, place, class.width);
                 continue;
             }
             let free = self.registers.free.and(&state.source_registers).without(&state.result_registers);
             let Some(place) = self.choose_registers(value, &free).or_else(|| self.make_room(state, class)) else { return false };
-            state.place_result(number, place, class.width);
+            state.set_result_registers(number, place, class.width);
             state.results[number].tied_copy = Some(tied);
         }
         true
     }
 
     /// Moves or drops (evicts) live values in the registers that fixed arguments, fixed results and the call itself overwrite.
-    fn clear_fixed_registers(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
+    fn clear_fixed_registers(&mut self, state: &mut InstAllocationState) -> Result<(), AllocateError> {
         if state.clobbered == RegisterSet::EMPTY {
             return Ok(());
         }
@@ -167,32 +167,32 @@ impl Assigner<'_> {
         let arguments = state.arguments.iter().map(|argument| (argument.to, operand_width(&argument.from)));
         let results = state.results.iter().filter_map(|result| Some((result.fixed?, self.class_of(result.value).width)));
         if !arguments.chain(results).all(|(to, width)| self.registers.usable.has_all(to, width)) {
-            return Err(self.limit_error(state));
+            return Err(self.register_limit_error(state));
         }
-        for value in self.registers.residents_of(&state.clobbered) {
+        for value in self.registers.values_in_registers(&state.clobbered) {
             if state.dies(value) {
                 continue;
             }
             let free = self.registers.free.without(&state.clobbered).without(&state.result_registers);
             if let Some(to) = self.choose_registers(value, &free) {
-                self.relocate(state, value, to);
-            } else if state.is_pinned(value) {
+                self.move_value_before_inst(state, value, to);
+            } else if state.needs_value_in_register(value) {
                 // The instruction still reads the value, so the registers of the value become free only after the read.
                 state.dropped.push(value);
             } else {
-                self.drop_before(state, value);
+                self.evict_before_inst(state, value);
             }
         }
         Ok(())
     }
 
     /// Chooses registers for the results that are not tied to a source: first results with fixed registers, then the others, widest first.
-    fn choose_result_registers(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
-        let mut after = self.free_for_results(state);
+    fn choose_result_registers(&mut self, state: &mut InstAllocationState) -> Result<(), AllocateError> {
+        let mut after = self.registers_free_for_results(state);
         for number in 0..state.results.len() {
             if let Some(to) = state.results[number].fixed {
                 let width = self.class_of(state.results[number].value).width;
-                state.place_result(number, to, width);
+                state.set_result_registers(number, to, width);
                 after.remove(to, width);
             }
         }
@@ -206,9 +206,9 @@ impl Assigner<'_> {
             let class = self.class_of(value);
             let place = match self.choose_registers(value, &after) {
                 Some(place) => place,
-                None => self.make_room_for_result(state, class, None).ok_or_else(|| self.limit_error(state))?,
+                None => self.make_room_for_result(state, class, None).ok_or_else(|| self.register_limit_error(state))?,
             };
-            state.place_result(number, place, class.width);
+            state.set_result_registers(number, place, class.width);
             after.remove(place, class.width);
         }
         Ok(())

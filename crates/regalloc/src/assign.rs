@@ -33,17 +33,17 @@
 
 use oriole_ir::{Block, Inst, RegFile};
 
-use crate::assigner::Assigner;
-use crate::liveness::FileInst;
+use crate::assigner::RegisterAssigner;
+use crate::liveness::RegisterFileInst;
 use crate::outcome::AllocateError;
 
-impl Assigner<'_> {
+impl RegisterAssigner<'_> {
     /// Assigns registers to all values of one register file; does nothing if the function has none.
     pub fn allocate_file(&mut self, file: RegFile) -> Result<(), AllocateError> {
         if !self.function.values.iter().any(|class| class.file == file) {
             return Ok(());
         }
-        self.start_file(file)?;
+        self.start_register_file(file)?;
         self.allocate_current_file()
     }
 
@@ -57,7 +57,7 @@ impl Assigner<'_> {
         self.registers.clear();
         self.resolve_edges()?;
         self.rewrite_blocks()?;
-        self.share_slots(first_slot);
+        self.share_spill_slots(first_slot);
         Ok(())
     }
 
@@ -71,28 +71,28 @@ impl Assigner<'_> {
         let length = self.inputs.block_lengths[block];
         self.reservations.enter_block(self.function, &self.inputs.liveness, &mut self.hints, block, length);
         self.pack_windows.enter_block(self.function, &self.inputs.liveness, block, length, self.inputs.file);
-        self.in_flight.forget_recent_reads();
-        self.in_flight.note_loop_entry(block, &self.registers.usable.without(&self.registers.free));
+        self.in_flight.forget_ldgsts_reads();
+        self.in_flight.record_registers_at_loop_start(block, &self.registers.usable.without(&self.registers.free));
         // The old instruction list is put back below: the terminators and phis of the block are still read until the blocks are rewritten.
         let insts = std::mem::take(&mut self.function.blocks[block].insts);
         let mut out = Vec::with_capacity(insts.len() + insts.len() / 8);
-        let result = self.assign_insts(block, &insts, &mut out);
+        let result = self.assign_registers_to_insts(block, &insts, &mut out);
         self.function.blocks[block].insts = insts;
         result?;
-        self.join_terminators(block, &mut out);
+        self.make_terminators_adjacent(block, &mut out);
         self.output.insts[block] = out;
-        self.borders.exit.fill(block, |found| self.registers.add_residents(found));
+        self.borders.exit.fill(block, |found| self.registers.append_resident_values(found));
         // The next block starts without values in registers; `enter_block` then copies the exit state of one of its predecessors.
-        self.registers.forget_state(self.borders.exit.get(block));
+        self.registers.forget_register_state(self.borders.exit.get(block));
         Ok(())
     }
 
     /// Appends the instructions of a block to `out`, with registers assigned to their operands of the current register file, and with the
     /// moves and reloads that this needs.
-    fn assign_insts(&mut self, block: Block, insts: &[Inst], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    fn assign_registers_to_insts(&mut self, block: Block, insts: &[Inst], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let mut done = 0;
         for number in 0..self.inputs.liveness.file_insts_of(block).len() {
-            let file_inst: FileInst = self.inputs.liveness.file_insts_of(block)[number];
+            let file_inst: RegisterFileInst = self.inputs.liveness.file_insts_of(block)[number];
             out.extend_from_slice(&insts[done..file_inst.position as usize]);
             self.allocate_inst(file_inst, out)?;
             done = file_inst.position as usize + 1;
@@ -103,7 +103,7 @@ impl Assigner<'_> {
 
     /// Moves the code emitted for the last terminator before the first one. A block may end in a guarded branch and a second terminator;
     /// terminators have to stay adjacent at the end of the block.
-    fn join_terminators(&self, block: Block, out: &mut [Inst]) {
+    fn make_terminators_adjacent(&self, block: Block, out: &mut [Inst]) {
         if let [first, _] = *self.function.terminators(block) {
             let end = out.len() - 1;
             if let Some(at) = out[..end].iter().rposition(|&inst| inst == first) {

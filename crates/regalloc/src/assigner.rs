@@ -2,16 +2,16 @@
 //!
 //! | part | contents | changed by |
 //! |---|---|---|
-//! | [`Inputs`] | environment, control flow, liveness | nothing while a register file is allocated |
-//! | [`Hints`] | webs (sets of values that should be in related registers to save moves) | choices of registers |
+//! | [`AllocationInputs`] | environment, control flow, liveness | nothing while a register file is allocated |
+//! | [`CoalescingHints`] | webs (sets of values that should be in related registers to save moves) | choices of registers |
 //! | [`Accumulators`] | accumulators of matrix products that do not fit into the registers together | nothing |
-//! | [`InFlight`] | registers that asynchronous instructions may still read | the walk |
-//! | [`Reservations`] | registers that the sources of phis should be defined into | the walk |
+//! | [`InFlightReads`] | registers that asynchronous instructions may still read | the walk |
+//! | [`RegisterReservations`] | registers that the sources of phis should be defined into | the walk |
 //! | [`PackWindows`] | registers of tuples whose elements are being defined | the walk |
 //! | [`RegisterFile`] | which value is in which register at the current point | the walk, instruction by instruction |
-//! | [`Walk`] | next uses and definitions of values | the walk |
-//! | [`Spills`] | dropped values, their spill slots and shadows (copies in other register files) | the walk and the edges |
-//! | [`BlockBorders`] | values in registers at the starts and ends of blocks | the walk; read by the edges |
+//! | [`BlockWalk`] | next uses and definitions of values | the walk |
+//! | [`SpilledValues`] | dropped values, their spill slots and shadows (copies in other register files) | the walk and the edges |
+//! | [`BlockBoundaryStates`] | values in registers at the starts and ends of blocks | the walk; read by the edges |
 //! | [`AllocatedCode`] | the new instructions | the walk and the edges |
 
 use oriole_ir::{Block, Class, Function, Inst, RegFile, Value};
@@ -19,22 +19,22 @@ use oriole_support::IndexVec;
 
 use crate::accumulators::Accumulators;
 use crate::banks::choose_banks;
-use crate::borders::BlockBorders;
-use crate::environment::Environment;
-use crate::hints::Hints;
-use crate::in_flight::InFlight;
-use crate::inputs::Inputs;
+use crate::borders::BlockBoundaryStates;
+use crate::environment::AllocationEnvironment;
+use crate::hints::CoalescingHints;
+use crate::in_flight::InFlightReads;
+use crate::inputs::AllocationInputs;
 use crate::outcome::{AllocateError, Allocation};
 use crate::pack_windows::PackWindows;
 use crate::register_file::RegisterFile;
 use crate::registers::{Reg, RegisterSet};
-use crate::reservations::Reservations;
+use crate::reservations::RegisterReservations;
 use crate::slow_calls::LiveAcrossSlowCalls;
-use crate::spill::Spills;
-use crate::walk::Walk;
+use crate::spill::SpilledValues;
+use crate::walk::BlockWalk;
 
-/// The lowest cost of dropping (evicting) a value, that of a value which is not read any more; see [`Assigner::drop_cost`].
-const MIN_DROP_COST: u64 = 16;
+/// The lowest cost of dropping (evicting) a value, that of a value which is not read any more; see [`RegisterAssigner::eviction_cost`].
+const MIN_EVICTION_COST: u64 = 16;
 
 /// The code that the allocation of one register file produces.
 #[derive(Clone, Default)]
@@ -49,20 +49,20 @@ pub(crate) struct AllocatedCode {
 
 /// The state of the allocator, which handles one register file after the other. Vectors indexed by value are kept from file to file: each
 /// value belongs to one file.
-pub(crate) struct Assigner<'a> {
+pub(crate) struct RegisterAssigner<'a> {
     /// The function whose values get registers.
     pub function: &'a mut Function,
     /// The inputs of the allocation: environment, control flow and liveness.
-    pub inputs: Inputs<'a>,
+    pub inputs: AllocationInputs<'a>,
     /// Coalescing hints: webs of values that should be in related registers.
-    pub hints: Hints,
+    pub hints: CoalescingHints,
     /// Accumulators of matrix products that do not fit into the registers together.
     pub accumulators: &'a Accumulators,
     /// Registers that asynchronous instructions may still read.
-    pub in_flight: InFlight,
+    pub in_flight: InFlightReads,
     /// Registers that are kept free in the current block for the definitions of phi sources, so that these need no move to the phi's
     /// register.
-    pub reservations: Reservations,
+    pub reservations: RegisterReservations,
     /// Registers that are kept free for elements of a tuple between the definitions of its first and its last element.
     pub pack_windows: PackWindows,
     /// Number of registers of the current register file that the function needs at least, rounded up to an allocation unit of the hardware.
@@ -73,53 +73,53 @@ pub(crate) struct Assigner<'a> {
     /// The value in each register at the current point of the walk.
     pub registers: RegisterFile,
     /// Next uses and definitions of values at the current point of the walk.
-    pub walk: Walk,
+    pub walk: BlockWalk,
     /// Dropped values, their spill slots, and their shadows (values of another register file with the same content).
-    pub spills: Spills,
+    pub spills: SpilledValues,
     /// Values in registers at the starts and ends of blocks.
-    pub borders: BlockBorders,
+    pub borders: BlockBoundaryStates,
     /// The instruction lists that the allocation of the current register file produces.
     pub output: AllocatedCode,
 }
 
-impl<'a> Assigner<'a> {
+impl<'a> RegisterAssigner<'a> {
     /// Creates the state for a function; no register file is allocated yet.
-    pub fn new(function: &'a mut Function, env: &'a Environment, accumulators: &'a Accumulators) -> Assigner<'a> {
-        Assigner {
-            inputs: Inputs::new(function, env),
-            hints: Hints::default(),
+    pub fn new(function: &'a mut Function, env: &'a AllocationEnvironment, accumulators: &'a Accumulators) -> RegisterAssigner<'a> {
+        RegisterAssigner {
+            inputs: AllocationInputs::new(function, env),
+            hints: CoalescingHints::default(),
             accumulators,
-            in_flight: InFlight::default(),
-            reservations: Reservations::default(),
+            in_flight: InFlightReads::default(),
+            reservations: RegisterReservations::default(),
             pack_windows: PackWindows::default(),
             needed_registers: 0,
             live_across_slow_calls: LiveAcrossSlowCalls::default(),
             registers: RegisterFile::new(),
-            walk: Walk::new(function.entry()),
-            spills: Spills::new(env.stack_pointer, accumulators.slot_owners().clone()),
-            borders: BlockBorders::default(),
+            walk: BlockWalk::new(function.entry()),
+            spills: SpilledValues::new(env.stack_pointer, accumulators.spill_slot_owners().clone()),
+            borders: BlockBoundaryStates::default(),
             output: AllocatedCode::default(),
             function,
         }
     }
 
     /// Resets the state that is kept for one register file, and computes liveness and coalescing hints for `file`.
-    pub fn start_file(&mut self, file: RegFile) -> Result<(), AllocateError> {
+    pub fn start_register_file(&mut self, file: RegFile) -> Result<(), AllocateError> {
         let (values, blocks) = (self.function.values.len(), self.function.blocks.len());
-        self.inputs.start_file(self.function, file)?;
-        self.hints.add_webs(self.function, &self.inputs.liveness, file);
+        self.inputs.start_register_file(self.function, file)?;
+        self.hints.add_webs_of_file(self.function, &self.inputs.liveness, file);
         if file == RegFile::General {
             self.accumulators.homes().for_each(|(value, home)| self.hints.note_register(value, home));
         }
-        self.in_flight = InFlight::default();
+        self.in_flight = InFlightReads::default();
         if file == RegFile::General {
             let (flow, pressure) = (&self.inputs.flow.graph, &self.inputs.liveness.pressure);
             let usable = self.inputs.env.usable_registers(file).count();
-            self.in_flight = InFlight::new(self.function, flow, pressure, usable, &mut self.hints);
+            self.in_flight = InFlightReads::new(self.function, flow, pressure, usable, &mut self.hints);
         }
-        self.reservations = Reservations::default();
+        self.reservations = RegisterReservations::default();
         if file == RegFile::General {
-            self.reservations = Reservations::find(self.function, &self.inputs.flow, &self.inputs.liveness, file);
+            self.reservations = RegisterReservations::find(self.function, &self.inputs.flow, &self.inputs.liveness, file);
         }
         let pressure = self.inputs.liveness.pressure.iter().copied().max().unwrap_or(0);
         self.needed_registers = pressure.next_multiple_of(self.inputs.env.register_unit.max(1));
@@ -127,10 +127,10 @@ impl<'a> Assigner<'a> {
         if file == RegFile::General {
             self.live_across_slow_calls = LiveAcrossSlowCalls::find(self.function, self.inputs.env, &self.inputs.liveness, file);
         }
-        self.registers.start_file(self.function, self.inputs.env.usable_registers(file));
-        self.walk.start_file(values);
-        self.spills.start_file(self.function, &self.inputs.liveness, file, !self.inputs.env.keeps_variables);
-        self.borders.start_file(values, blocks);
+        self.registers.start_register_file(self.function, self.inputs.env.usable_registers(file));
+        self.walk.start_register_file(values);
+        self.spills.start_register_file(self.function, &self.inputs.liveness, file, !self.inputs.env.keeps_variables);
+        self.borders.start_register_file(values, blocks);
         self.output.insts.resize(blocks, Vec::new());
         self.output.has_pseudo_ops.clear();
         self.output.has_pseudo_ops.resize(blocks, false);
@@ -138,16 +138,16 @@ impl<'a> Assigner<'a> {
     }
 
     /// Makes values of the current register file prefer registers in banks that avoid bank conflicts ([`crate::banks`]).
-    pub fn prefer_banks(&mut self) {
+    pub fn prefer_conflict_free_banks(&mut self) {
         choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
     }
 
     /// Returns a copy of this state for `function`, which must be a copy of this state's function.
-    pub fn fork<'f>(&self, function: &'f mut Function) -> Assigner<'f>
+    pub fn clone_for_function<'f>(&self, function: &'f mut Function) -> RegisterAssigner<'f>
     where
         'a: 'f,
     {
-        Assigner {
+        RegisterAssigner {
             function,
             inputs: self.inputs.clone(),
             hints: self.hints.clone(),
@@ -166,7 +166,7 @@ impl<'a> Assigner<'a> {
     }
 
     /// Writes the spill statistics and the guarded copies of all register files into `allocation`. Returns the allocated function.
-    pub fn report(self, allocation: &mut Allocation) -> &'a mut Function {
+    pub fn finish_with_report(self, allocation: &mut Allocation) -> &'a mut Function {
         allocation.spill_store_bytes = self.spills.frame.stored_bytes;
         allocation.spill_load_bytes = self.spills.frame.loaded_bytes;
         allocation.guarded_copies = self.output.guarded_copies;
@@ -184,11 +184,11 @@ impl<'a> Assigner<'a> {
     }
 
     /// Chooses consecutive registers for a value among `free` and returns the first; `None` if no aligned gap is wide enough. Follows the
-    /// coalescing hints ([`Hints::choose_registers`]) within these preferences:
+    /// coalescing hints ([`CoalescingHints::choose_registers`]) within these preferences:
     ///
     /// - An operand of an asynchronous matrix product that runs across a back edge prefers registers that the next iteration does not write
-    ///   early ([`InFlight`]).
-    /// - Other values avoid registers that are reserved for a value which needs them before this value dies ([`Reservations`]), registers
+    ///   early ([`InFlightReads`]).
+    /// - Other values avoid registers that are reserved for a value which needs them before this value dies ([`RegisterReservations`]), registers
     ///   that a queued `LDGSTS` may still read, and registers that a call of a slow path overwrites while the value is live
     ///   ([`LiveAcrossSlowCalls`]).
     /// - A value that is being defined avoids registers kept free for elements of a tuple, and the first element of a tuple determines the
@@ -199,7 +199,7 @@ impl<'a> Assigner<'a> {
         let is_in_loop = || self.inputs.flow.loops.depth(self.walk.block) > 0;
         if !self.accumulators.is_empty()
             && self.inputs.file == RegFile::General
-            && self.accumulators.home_of(value).is_none()
+            && self.accumulators.home_register_of(value).is_none()
             && is_in_loop()
             && let Some(place) = self.choose_ignoring_accumulators(value, &free.without(self.accumulators.registers()))
         {
@@ -208,7 +208,7 @@ impl<'a> Assigner<'a> {
         self.choose_ignoring_accumulators(value, free)
     }
 
-    /// Chooses registers for a value among `free` like [`Assigner::choose_registers`], but does not avoid the home registers of
+    /// Chooses registers for a value among `free` like [`RegisterAssigner::choose_registers`], but does not avoid the home registers of
     /// accumulators.
     fn choose_ignoring_accumulators(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let place = self.choose_outside_pack_windows(value, free).or_else(|| self.choose_ignoring_windows(value, free))?;
@@ -238,7 +238,7 @@ impl<'a> Assigner<'a> {
             self.hints.note_chosen_registers(value, class, start + offset);
             return Some(start + offset);
         }
-        let affordable = RegisterSet::first_n(self.needed_registers.max(self.hints.used_end().into()));
+        let affordable = RegisterSet::first_n(self.needed_registers.max(self.hints.used_register_end().into()));
         let allowed = unreserved.and(&affordable);
         if let Some((tuple, offset)) = self.pack_windows.tuple_to_place(value)
             && !self.hints.has_gap_for_web(value, &allowed)
@@ -251,7 +251,7 @@ impl<'a> Assigner<'a> {
         avoided.and_then(|_| self.choose_ignoring_windows(value, &allowed))
     }
 
-    /// Chooses registers for a value among `free` like [`Assigner::choose_registers`], but does not avoid the home registers of
+    /// Chooses registers for a value among `free` like [`RegisterAssigner::choose_registers`], but does not avoid the home registers of
     /// accumulators and the registers kept free for elements of tuples.
     fn choose_ignoring_windows(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let class = self.function.values[value];
@@ -268,26 +268,26 @@ impl<'a> Assigner<'a> {
         {
             return Some(place);
         }
-        if let Some(avoided) = self.in_flight.late_reads().filter(|_| class.file == RegFile::Uniform) {
+        if let Some(avoided) = self.in_flight.async_copy_reads().filter(|_| class.file == RegFile::Uniform) {
             if let Some(place) = self.hints.choose_registers(value, class, &free.without(&avoided)) {
                 return Some(place);
             }
-            self.in_flight.forget_late_reads();
+            self.in_flight.forget_async_copy_reads();
         }
-        if let Some(avoided) = self.in_flight.recent_reads().filter(|_| class.file == RegFile::General) {
-            let in_use = free.and(&RegisterSet::first_n(self.hints.used_end().into())).without(&avoided);
+        if let Some(avoided) = self.in_flight.ldgsts_reads().filter(|_| class.file == RegFile::General) {
+            let in_use = free.and(&RegisterSet::first_n(self.hints.used_register_end().into())).without(&avoided);
             let has_wish = self.hints.hinted_register(value).is_some();
             if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &in_use) {
                 return Some(place);
             }
         }
-        if let Some(preferred) = self.live_across_slow_calls.preferred_registers(value, free, self.hints.used_end()) {
+        if let Some(preferred) = self.live_across_slow_calls.preferred_registers(value, free, self.hints.used_register_end()) {
             let has_wish = self.hints.hinted_register(value).is_some_and(|place| free.has_all(place, class.width));
             if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &preferred) {
                 return Some(place);
             }
         }
-        if let Some(choice) = self.reservations.register_choice(value, free, self.hints.used_end()) {
+        if let Some(choice) = self.reservations.candidate_registers(value, free, self.hints.used_register_end()) {
             let has_wish = self.hints.hinted_register(value).is_some_and(|place| choice.unreserved.has_all(place, class.width));
             if !has_wish
                 && class.width == 1
@@ -307,26 +307,26 @@ impl<'a> Assigner<'a> {
     ///
     /// Belady's MIN rule evicts the value whose next use is farthest away. The cost is therefore inversely proportional to the number of
     /// instructions to the next use, and the cheapest value is the one to evict. There are two departures. The cost is multiplied by the
-    /// weight of the value ([`Spills::drop_weight`]). And the costs of the values in a window are added, so a window with two values that
+    /// weight of the value ([`SpilledValues::eviction_weight`]). And the costs of the values in a window are added, so a window with two values that
     /// are used late may be cheaper than one with a single value that is used soon. The numerator 2^34 is far above any distance (at most
     /// 2^30), so that different distances give different costs after integer division.
     ///
     /// Example at position 10: `%a` is used next at 19 and has no store, `%b` at 49 and has one. `%a` costs 5 * 2^34 / 10, `%b` costs
     /// 3 * 2^34 / 40, so `%b` is dropped; `%a` would have to be used next at 76 or later to be dropped instead.
-    pub fn drop_cost(&self, value: Value, position: u32) -> u64 {
+    pub fn eviction_cost(&self, value: Value, position: u32) -> u64 {
         if self.walk.is_only_kept(value) {
-            return MIN_DROP_COST;
+            return MIN_EVICTION_COST;
         }
         let distance = u64::from(self.walk.next_use[value].distance_from(position)) + 1;
         // Dropping a piece of an accumulator costs a wait for its matrix product, and a store and a load of four registers.
-        let factor = self.accumulators.home_of(value).map_or(1, |_| 4 * u64::from(self.class_of(value).width));
-        1 + ((factor * self.spills.drop_weight(value)) << 34) / distance
+        let factor = self.accumulators.home_register_of(value).map_or(1, |_| 4 * u64::from(self.class_of(value).width));
+        1 + ((factor * self.spills.eviction_weight(value)) << 34) / distance
     }
 
     /// Drops (evicts) a value: frees its registers and marks it as spilled. No instruction is emitted here: the spill store is inserted
     /// after the definition later, and the next use reloads the value. A value that is not read any more needs no store and no reload,
     /// except for debuggers, which read its spill slot.
-    pub fn drop_value(&mut self, value: Value) {
+    pub fn evict_value(&mut self, value: Value) {
         self.registers.vacate(value);
         if self.walk.is_only_kept(value) && !self.inputs.env.keeps_variables {
             return;

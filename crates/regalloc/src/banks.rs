@@ -23,22 +23,22 @@ use oriole_isa::Pipe;
 use oriole_support::Index;
 use smallvec::SmallVec;
 
-use crate::hints::Hints;
-use crate::liveness::{Flow, Liveness};
+use crate::hints::CoalescingHints;
+use crate::liveness::{ControlFlowAndLoops, Liveness};
 use crate::operands::part_in_file;
 
 /// Assumed number of iterations of a loop: a bank conflict weighs this much more for each loop around it.
 const ASSUMED_TRIP_COUNT: u64 = 8;
 
 /// Loop depth beyond which the weights of bank conflicts no longer grow.
-const MAX_WEIGHTED_DEPTH: u32 = 4;
+const MAX_WEIGHTED_LOOP_DEPTH: u32 = 4;
 
 /// Number of rounds, after the first choice, in which webs (sets of related values) change their bank if that removes conflicts.
-const IMPROVEMENT_ROUNDS: usize = 2;
+const BANK_IMPROVEMENT_ROUNDS: usize = 2;
 
 /// An edge of the conflict graph: two webs (sets of values that should be in related registers) whose values one instruction reads.
-struct ConflictEdge {
-    /// The roots of the two webs in the union-find forest of [`Hints`].
+struct BankConflictEdge {
+    /// The roots of the two webs in the union-find forest of [`CoalescingHints`].
     webs: [Value; 2],
     /// Whether the roots of the two webs must be in different banks so that the two operands are in different banks; otherwise the roots
     /// must be in the same bank. An operand is in the bank of its root if its distance from the root is even.
@@ -48,10 +48,10 @@ struct ConflictEdge {
 }
 
 /// Chooses a preferred register bank for each web of the general registers, and stores it in the hints.
-pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Liveness, flow: &Flow) {
-    let mut edges: Vec<ConflictEdge> = Vec::new();
+pub(crate) fn choose_banks(hints: &mut CoalescingHints, function: &Function, liveness: &Liveness, flow: &ControlFlowAndLoops) {
+    let mut edges: Vec<BankConflictEdge> = Vec::new();
     for &block in &function.layout {
-        let weight = ASSUMED_TRIP_COUNT.pow(flow.loops.depth(block).min(MAX_WEIGHTED_DEPTH));
+        let weight = ASSUMED_TRIP_COUNT.pow(flow.loops.depth(block).min(MAX_WEIGHTED_LOOP_DEPTH));
         for file_inst in liveness.file_insts_of(block) {
             add_conflict_edges(hints, function, file_inst.inst, weight, &mut edges);
         }
@@ -59,20 +59,20 @@ pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Li
     if edges.is_empty() {
         return;
     }
-    let graph = ConflictGraph::new(&edges, function.values.len());
+    let graph = BankConflictGraph::new(&edges, function.values.len());
     let mut order: Vec<(u64, Value)> =
         graph.nodes.iter().map(|&web| (graph.neighbours(web).map(|(_, _, weight)| weight).sum(), web)).collect();
     order.sort_by_key(|&(weight, web)| (std::cmp::Reverse(weight), web.position()));
     let mut banks: Vec<Option<bool>> = vec![None; function.values.len()];
     for &(_, web) in &order {
         // The root of a web with aligned tuples starts at an even register, so its bank (`true` for odd registers) is known.
-        if hints.is_web_aligned(web) {
+        if hints.has_aligned_tuples(web) {
             banks[web.position()] = Some(false);
         }
     }
-    for round in 0..=IMPROVEMENT_ROUNDS {
+    for round in 0..=BANK_IMPROVEMENT_ROUNDS {
         for &(_, web) in &order {
-            if hints.is_web_aligned(web) {
+            if hints.has_aligned_tuples(web) {
                 continue;
             }
             let mut conflicts = [0; 2];
@@ -89,13 +89,13 @@ pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Li
         }
     }
     for (_, web) in order {
-        hints.set_bank(web, banks[web.position()]);
+        hints.set_preferred_bank(web, banks[web.position()]);
     }
 }
 
 /// Adds an edge to `edges` for each pair of webs (sets of related values) whose values an instruction reads from the register banks;
 /// `weight` is the estimated number of executions of the instruction.
-fn add_conflict_edges(hints: &mut Hints, function: &Function, inst: Inst, weight: u64, edges: &mut Vec<ConflictEdge>) {
+fn add_conflict_edges(hints: &mut CoalescingHints, function: &Function, inst: Inst, weight: u64, edges: &mut Vec<BankConflictEdge>) {
     let Some(opcode) = function.insts[inst].op.machine() else { return };
     if !matches!(opcode.properties().pipe, Pipe::Alu | Pipe::Fma | Pipe::Half) {
         return;
@@ -112,16 +112,16 @@ fn add_conflict_edges(hints: &mut Hints, function: &Function, inst: Inst, weight
     for (at, &(first, first_odd)) in webs.iter().enumerate() {
         for &(second, second_odd) in &webs[at + 1..] {
             if first != second {
-                edges.push(ConflictEdge { webs: [first, second], roots_must_differ: first_odd == second_odd, weight });
+                edges.push(BankConflictEdge { webs: [first, second], roots_must_differ: first_odd == second_odd, weight });
             }
         }
     }
 }
 
 /// The graph of bank conflicts between webs (sets of related values), as an adjacency list in compressed-row form.
-struct ConflictGraph<'a> {
+struct BankConflictGraph<'a> {
     /// The edges of the graph.
-    edges: &'a [ConflictEdge],
+    edges: &'a [BankConflictEdge],
     /// The roots of the webs that have edges, in ascending order.
     nodes: Vec<Value>,
     /// For each value: the start of its row in `entries`; one more element marks the end of the last row. Only roots of webs have rows.
@@ -130,9 +130,9 @@ struct ConflictGraph<'a> {
     entries: Vec<u32>,
 }
 
-impl ConflictGraph<'_> {
+impl BankConflictGraph<'_> {
     /// Builds the adjacency list; `values` is the number of values of the function.
-    fn new(edges: &[ConflictEdge], values: usize) -> ConflictGraph<'_> {
+    fn new(edges: &[BankConflictEdge], values: usize) -> BankConflictGraph<'_> {
         let mut row_starts = vec![0; values + 1];
         for web in edges.iter().flat_map(|edge| edge.webs) {
             row_starts[web.position() + 1] += 1;
@@ -149,7 +149,7 @@ impl ConflictGraph<'_> {
                 next[web.position()] += 1;
             }
         }
-        ConflictGraph { edges, nodes, row_starts, entries }
+        BankConflictGraph { edges, nodes, row_starts, entries }
     }
 
     /// Returns the neighbours of a web in the conflict graph, as (root of the neighbour, whether the two roots should be in different

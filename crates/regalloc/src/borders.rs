@@ -18,7 +18,7 @@ pub(crate) struct PhiPlace {
 
 /// The state at the borders of all blocks, for one register file.
 #[derive(Clone, Default)]
-pub(crate) struct BlockBorders {
+pub(crate) struct BlockBoundaryStates {
     /// For each block, its entry state: the values in registers at its start, in ascending order of registers.
     pub entry: BlockLists<ResidentValue>,
     /// For each block, its exit state: the values in registers at its end, in ascending order of registers.
@@ -38,9 +38,9 @@ pub(crate) struct BlockBorders {
     pub base_exit_register: IndexVec<Value, Option<Reg>>,
 }
 
-impl BlockBorders {
+impl BlockBoundaryStates {
     /// Resets the state for the next register file; `values` and `blocks` are the numbers of values and blocks of the function.
-    pub fn start_file(&mut self, values: usize, blocks: usize) {
+    pub fn start_register_file(&mut self, values: usize, blocks: usize) {
         self.entry.reset(blocks);
         self.exit.reset(blocks);
         self.phi_places.resize(values, None);
@@ -56,7 +56,7 @@ impl BlockBorders {
     }
 
     /// Returns whether a value is defined by a phi of a block.
-    pub fn is_phi_of(&self, value: Value, block: Block) -> bool {
+    pub fn is_phi_of_block(&self, value: Value, block: Block) -> bool {
         self.phi_places[value].is_some_and(|place| place.block == block)
     }
 }

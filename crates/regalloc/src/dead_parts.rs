@@ -1,7 +1,7 @@
 //! Finds the registers of a tuple that are read for the last time while other registers of the tuple are still needed.
 //!
 //! A value is live as a whole until its last use. The registers of a wide tuple, such as the accumulator of a matrix product, are mostly
-//! read one by one, and each of them could be reused after its own last read. [`DeadParts`] lists these registers by the instruction that
+//! read one by one, and each of them could be reused after its own last read. [`DeadTupleParts`] lists these registers by the instruction that
 //! reads them last; the allocator then frees them there, and results of the instruction may get them:
 //!
 //! ```text
@@ -18,18 +18,18 @@ use oriole_ir::{Block, Function, Inst, Part, RegFile, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::liveness::{FileInst, Liveness, MIN_SPLIT_TUPLE_WIDTH};
+use crate::liveness::{Liveness, MIN_SPLIT_TUPLE_WIDTH, RegisterFileInst};
 use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
 /// The single registers of tuples that are read for the last time while the rest of the tuple stays live.
 #[derive(Clone, Default)]
-pub(crate) struct DeadParts {
+pub(crate) struct DeadTupleParts {
     /// For each instruction: the parts of tuples that it reads last.
     parts: FxHashMap<Inst, SmallVec<[Part; 2]>>,
 }
 
-impl DeadParts {
+impl DeadTupleParts {
     /// Finds, in the blocks of a function, the last reads of single registers of tuples in a register file.
     pub fn compute(&mut self, function: &Function, blocks: &[Block], liveness: &Liveness, file: RegFile) {
         self.parts.clear();
@@ -41,18 +41,18 @@ impl DeadParts {
         for &block in blocks {
             needed.clear();
             for &file_inst in liveness.file_insts_of(block).iter().rev() {
-                self.visit_inst(function, liveness, file_inst, file, &mut needed);
+                self.record_last_reads(function, liveness, file_inst, file, &mut needed);
             }
         }
     }
 
     /// Records the parts of tuples that an instruction reads last. The instructions of a block are visited in reverse order; `needed` has,
     /// for each tuple, the registers of it that later instructions read.
-    fn visit_inst(
+    fn record_last_reads(
         &mut self,
         function: &Function,
         liveness: &Liveness,
-        file_inst: FileInst,
+        file_inst: RegisterFileInst,
         file: RegFile,
         needed: &mut FxHashMap<Value, RegisterSet>,
     ) {
@@ -79,7 +79,7 @@ impl DeadParts {
     }
 
     /// Returns the parts of tuples that an instruction reads last while the rest of the tuple stays live.
-    pub fn read_last_by(&self, inst: Inst) -> &[Part] {
+    pub fn parts_read_last_by(&self, inst: Inst) -> &[Part] {
         self.parts.get(&inst).map_or(&[], |parts| parts)
     }
 }

@@ -33,9 +33,9 @@ use oriole_ir::{Block, Inst, Op, Opcode, Operand, OperandKind, Part, RegFile, Va
 use oriole_support::IndexVec;
 use smallvec::SmallVec;
 
-use crate::assigner::Assigner;
+use crate::assigner::RegisterAssigner;
 use crate::moves::Move;
-use crate::operands::{is_zero, phi_source, single_register};
+use crate::operands::{is_zero, phi_source, single_register_of_operand};
 use crate::outcome::AllocateError;
 use crate::register_file::ResidentValue;
 use crate::registers::{Reg, RegisterSet};
@@ -65,7 +65,7 @@ struct MemoryPhi {
 }
 
 /// A phi in memory whose new value stays in a temporary slot until the other transfers of the edge have read its old value.
-struct LateStore {
+struct DelayedPhiStore {
     /// The value that the phi in memory defines.
     phi: Value,
     /// Offset of the temporary slot in bytes from the stack pointer.
@@ -75,7 +75,7 @@ struct LateStore {
 /// The transfers that one edge has to make. Conceptually they happen all at once: all sources are read in the exit state of the predecessor
 /// (the values in registers at its end).
 #[derive(Default)]
-struct Transfers {
+struct EdgeTransfers {
     /// Moves between registers of the register file being allocated.
     moves: Vec<Move>,
     /// Reloads of values that are in no register.
@@ -87,7 +87,7 @@ struct Transfers {
     memory_phis: Vec<MemoryPhi>,
 }
 
-impl Transfers {
+impl EdgeTransfers {
     /// Returns whether nothing has to be moved, reloaded or stored.
     fn is_empty(&self) -> bool {
         self.moves.is_empty() && self.reloads.is_empty() && self.other_moves.is_empty() && self.memory_phis.is_empty()
@@ -119,22 +119,22 @@ struct SplitEdge {
     new_block: Block,
 }
 
-impl Assigner<'_> {
+impl RegisterAssigner<'_> {
     /// Emits the transfers (moves, reloads, stores) of all control-flow edges. Code for the start of a block is kept in
-    /// `BlockBorders::entry_code` until the blocks are rewritten.
+    /// `BlockBoundaryStates::entry_code` until the blocks are rewritten.
     pub(crate) fn resolve_edges(&mut self) -> Result<(), AllocateError> {
         let mut split: Vec<SplitEdge> = Vec::new();
         for place in 0..self.inputs.flow.reverse_post_order().len() {
             let from = self.inputs.flow.reverse_post_order()[place];
             // During this iteration `self.registers` has the exit state of `from`: the values in registers at its end.
-            self.registers.restore_state(self.borders.exit.get(from));
+            self.registers.restore_register_state(self.borders.exit.get(from));
             self.resolve_edges_from(from, &mut split)?;
-            self.registers.forget_state(self.borders.exit.get(from));
+            self.registers.forget_register_state(self.borders.exit.get(from));
         }
         // The phis are renamed only after all transfers were collected, because `collect_transfers` finds the sources of phis by their
         // original predecessors.
         for edge in &split {
-            self.rename_phi_edge(edge);
+            self.rename_phi_predecessor(edge);
         }
         if !split.is_empty() {
             self.lay_out_split_edges(&split);
@@ -153,7 +153,7 @@ impl Assigner<'_> {
             if transfers.is_empty() {
                 continue;
             }
-            let is_harmless = !is_end_used && self.can_place_at_end(from, to, &transfers);
+            let is_harmless = !is_end_used && self.can_place_transfers_at_end(from, to, &transfers);
             let code = self.emit_transfers(from, to, &transfers)?;
             if self.inputs.flow.graph.predecessors(to).len() == 1 {
                 self.borders.entry_code[to] = code;
@@ -172,7 +172,7 @@ impl Assigner<'_> {
 
     /// In the phis of a split edge's successor, replaces the old predecessor by the new block. The allocation of later register files needs
     /// this.
-    fn rename_phi_edge(&mut self, edge: &SplitEdge) {
+    fn rename_phi_predecessor(&mut self, edge: &SplitEdge) {
         for phi in self.function.phis(edge.to).to_vec() {
             for operand in self.function.sources_mut(phi) {
                 if operand.kind == OperandKind::Block(edge.from) {
@@ -194,13 +194,13 @@ impl Assigner<'_> {
 
     /// Collects the transfers (moves, reloads, stores) of an edge. `self.registers` must have the exit state of `from`: the values in
     /// registers at its end.
-    fn collect_transfers(&self, from: Block, to: Block) -> Transfers {
-        let mut transfers = Transfers::default();
+    fn collect_transfers(&self, from: Block, to: Block) -> EdgeTransfers {
+        let mut transfers = EdgeTransfers::default();
         for &phi in self.function.phis(to) {
             let Some(value) = self.function.operands(phi)[0].value().filter(|&value| self.is_in_current_file(value)) else { continue };
             let source = phi_source(self.function, phi, from);
             if let Some(at) = self.borders.phi_register(value) {
-                self.transfer_to_register(&mut transfers, at, self.class_of(value).width, &source);
+                self.add_transfer_to_registers(&mut transfers, at, self.class_of(value).width, &source);
                 continue;
             }
             // An unused phi needs no spill slot. The slot of a phi that is its own source already has the right content.
@@ -212,9 +212,9 @@ impl Assigner<'_> {
         // The transfers of values that are live at the start of `to`. Phis of `to` are in its entry state (its values in registers at the
         // start) too, but their transfers have been added above.
         for &(value, at) in self.borders.entry.get(to) {
-            if self.registers.register_of(value) != Some(at) && !self.borders.is_phi_of(value, to) {
+            if self.registers.register_of(value) != Some(at) && !self.borders.is_phi_of_block(value, to) {
                 let whole = self.function.whole(value).into();
-                self.transfer_to_register(&mut transfers, at, self.class_of(value).width, &whole);
+                self.add_transfer_to_registers(&mut transfers, at, self.class_of(value).width, &whole);
             }
         }
         transfers
@@ -232,7 +232,7 @@ impl Assigner<'_> {
 
     /// Adds the transfer of a source into `width` registers starting at `to`: a move, a reload, or a constant. Adds nothing if the source
     /// is already in these registers.
-    fn transfer_to_register(&self, transfers: &mut Transfers, to: Reg, width: u8, source: &Operand) {
+    fn add_transfer_to_registers(&self, transfers: &mut EdgeTransfers, to: Reg, width: u8, source: &Operand) {
         match source.kind {
             OperandKind::Undefined => {}
             OperandKind::Value(part) if self.is_in_current_file(part.value) => match self.registers.register_of(part.value) {
@@ -240,12 +240,14 @@ impl Assigner<'_> {
                 Some(at) if at + part.first != to => transfers.moves.extend(Move::tuple(to, at + part.first, width)),
                 Some(_) => {}
             },
-            _ => transfers.other_moves.extend((0..width).map(|number| EdgeMove { to: to + number, from: single_register(source, number) })),
+            _ => transfers
+                .other_moves
+                .extend((0..width).map(|number| EdgeMove { to: to + number, from: single_register_of_operand(source, number) })),
         }
     }
 
     /// Returns the registers of the current register file that the terminators of a block read, guards included.
-    fn read_by_terminators(&self, block: Block) -> RegisterSet {
+    fn registers_read_by_terminators(&self, block: Block) -> RegisterSet {
         let mut set = RegisterSet::EMPTY;
         for &inst in self.function.terminators(block) {
             let guard = self.function.insts[inst].guard.map(|guard| guard.kind);
@@ -263,9 +265,9 @@ impl Assigner<'_> {
     /// Returns whether the transfers of an edge may be executed at the end of its predecessor, before the terminators, and so on the paths
     /// to all successors. That is so if no terminator reads a register that the transfers write, and no other successor needs a value whose
     /// register or slot they overwrite.
-    fn can_place_at_end(&self, from: Block, to: Block, transfers: &Transfers) -> bool {
+    fn can_place_transfers_at_end(&self, from: Block, to: Block, transfers: &EdgeTransfers) -> bool {
         let written_registers = transfers.written_registers();
-        if written_registers.and(&self.read_by_terminators(from)) != RegisterSet::EMPTY {
+        if written_registers.and(&self.registers_read_by_terminators(from)) != RegisterSet::EMPTY {
             return false;
         }
         for &other in self.inputs.flow.graph.successors(from).iter().filter(|&&other| other != to) {
@@ -288,18 +290,18 @@ impl Assigner<'_> {
     /// 2. the moves between registers, as one parallel copy;
     /// 3. reloads and constants, whose sources are in no register of the register file;
     /// 4. copies from temporary slots to the slots of phis in memory, whose old content steps 1 and 3 have read.
-    fn emit_transfers(&mut self, from: Block, to: Block, transfers: &Transfers) -> Result<Vec<Inst>, AllocateError> {
-        let before = self.registers.occupied_in(self.borders.exit.get(from));
-        let after = self.registers.occupied_in(self.borders.entry.get(to));
+    fn emit_transfers(&mut self, from: Block, to: Block, transfers: &EdgeTransfers) -> Result<Vec<Inst>, AllocateError> {
+        let before = self.registers.registers_occupied_in_state(self.borders.exit.get(from));
+        let after = self.registers.registers_occupied_in_state(self.borders.entry.get(to));
         // Scratch registers for step 1 must not hold a value at the end of the predecessor (the exit state); those for later steps must not
         // hold a result of the transfers either. The code may be placed before the terminators, so the registers that the terminators read
         // are not free.
-        let free_before = self.registers.usable.without(&before).without(&self.read_by_terminators(from));
+        let free_before = self.registers.usable.without(&before).without(&self.registers_read_by_terminators(from));
         let free = free_before.without(&after).without(&transfers.written_registers());
         let mut code = Vec::new();
         let late = self.emit_memory_phis(from, transfers, &free_before, &mut code)?;
         let mut emitter = self.inputs.emitter(self.function, &mut code, last_inst(&self.output.insts[from]));
-        emitter.emit_parallel(&transfers.moves, free.lowest())?;
+        emitter.emit_parallel_copy(&transfers.moves, free.lowest())?;
         for reload in &transfers.reloads {
             self.spills.reload(reload.part, reload.to, &mut emitter)?;
         }
@@ -310,7 +312,7 @@ impl Assigner<'_> {
                 && is_zero(&first.from)
                 && is_zero(&second.from)
                 && second.to == first.to + 1
-                && emitter.clear_pair(first.to)
+                && emitter.emit_pair_clear(first.to)
             {
                 others = &rest[1..];
             } else {
@@ -318,12 +320,12 @@ impl Assigner<'_> {
             }
         }
         let frame = &mut self.spills.frame;
-        for LateStore { phi, temporary_slot } in late {
-            let slot = frame.slot_offset(phi, emitter.function);
+        for DelayedPhiStore { phi, temporary_slot } in late {
+            let slot = frame.spill_slot_offset(phi, emitter.function);
             let width = emitter.function.values[phi].width;
-            let scratch = frame.acquire_scratch(&free, &self.registers.usable, &mut emitter);
+            let scratch = frame.acquire_scratch_register(&free, &self.registers.usable, &mut emitter);
             frame.copy(slot, temporary_slot, width, scratch, &mut emitter);
-            frame.release_scratch(scratch, &mut emitter);
+            frame.release_scratch_register(scratch, &mut emitter);
         }
         Ok(code)
     }
@@ -334,18 +336,18 @@ impl Assigner<'_> {
     fn emit_memory_phis(
         &mut self,
         from: Block,
-        transfers: &Transfers,
+        transfers: &EdgeTransfers,
         free: &RegisterSet,
         code: &mut Vec<Inst>,
-    ) -> Result<Vec<LateStore>, AllocateError> {
+    ) -> Result<Vec<DelayedPhiStore>, AllocateError> {
         let mut late = Vec::new();
         let mut emitter = self.inputs.emitter(self.function, code, last_inst(&self.output.insts[from]));
         for &MemoryPhi { phi, source } in &transfers.memory_phis {
             let width = emitter.function.values[phi].width;
-            let mut slot = self.spills.frame.slot_offset(phi, emitter.function);
+            let mut slot = self.spills.frame.spill_slot_offset(phi, emitter.function);
             if transfers.reads_slot_of(phi) {
-                slot = self.spills.frame.new_private_slot(width, emitter.function);
-                late.push(LateStore { phi, temporary_slot: slot });
+                slot = self.spills.frame.new_unowned_slot(width, emitter.function);
+                late.push(DelayedPhiStore { phi, temporary_slot: slot });
             }
             let held = source.value().and_then(|source| self.registers.register_of(source));
             if let (Some(part), Some(at)) = (source.part(), held) {
@@ -357,19 +359,19 @@ impl Assigner<'_> {
                 match source.part() {
                     // The source is in no register. It is copied from its slot, unless it is a constant or can be rematerialized.
                     Some(part) if !self.spills.is_rematerializable(part.value) => {
-                        let old = self.spills.slot_to_read(part.value, emitter.function) + 4 * u32::from(part.first + number);
-                        let scratch = self.spills.frame.acquire_scratch(free, &self.registers.usable, &mut emitter);
+                        let old = self.spills.spill_slot_to_read(part.value, emitter.function) + 4 * u32::from(part.first + number);
+                        let scratch = self.spills.frame.acquire_scratch_register(free, &self.registers.usable, &mut emitter);
                         self.spills.frame.copy(slot, old, 1, scratch, &mut emitter);
-                        self.spills.frame.release_scratch(scratch, &mut emitter);
+                        self.spills.frame.release_scratch_register(scratch, &mut emitter);
                     }
                     part => {
-                        let scratch = self.spills.frame.acquire_scratch(free, &self.registers.usable, &mut emitter);
+                        let scratch = self.spills.frame.acquire_scratch_register(free, &self.registers.usable, &mut emitter);
                         match part {
                             Some(part) => self.spills.reload(part, scratch.register, &mut emitter)?,
-                            None => emitter.emit_move(scratch.register, single_register(&source, number))?,
+                            None => emitter.emit_move(scratch.register, single_register_of_operand(&source, number))?,
                         }
                         self.spills.frame.store(slot, scratch.register, 1, &mut emitter);
-                        self.spills.frame.release_scratch(scratch, &mut emitter);
+                        self.spills.frame.release_scratch_register(scratch, &mut emitter);
                     }
                 }
             }

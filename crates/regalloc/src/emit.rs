@@ -1,6 +1,6 @@
 //! Emits moves: selects the instructions for every pair of register files, and appends them to a list.
 //!
-//! [`Emitter::emit_move`] emits one move, [`Emitter::emit_parallel`] a parallel copy between registers of one file (see
+//! [`Emitter::emit_move`] emits one move, [`Emitter::emit_parallel_copy`] a parallel copy between registers of one file (see
 //! [`crate::moves`]).
 
 use std::sync::{PoisonError, RwLock};
@@ -9,7 +9,7 @@ use oriole_ir::{Class, Function, Guard, Inst, Location, Op, Opcode, Operand, Ope
 use oriole_isa::Symbols;
 
 use crate::moves::{CopyStep, Move, sequentialize};
-use crate::operands::{file_of, register};
+use crate::operands::{register, register_file_of};
 use crate::outcome::AllocateError;
 use crate::registers::Reg;
 
@@ -44,14 +44,14 @@ fn is_encodable(text: &str, target: Target) -> bool {
 impl MoveCapabilities {
     /// Returns the capabilities of a target. They are looked up in the instruction table once per target and process.
     pub fn new(target: Target) -> MoveCapabilities {
-        static LOOKED_UP: RwLock<Vec<(Target, MoveCapabilities)>> = RwLock::new(Vec::new());
+        static MOVE_CAPABILITIES_CACHE: RwLock<Vec<(Target, MoveCapabilities)>> = RwLock::new(Vec::new());
         let find = |known: &[(Target, MoveCapabilities)]| {
             known.iter().find(|(other, _)| *other == target).map(|&(_, move_capabilities)| move_capabilities)
         };
-        let known = find(&LOOKED_UP.read().unwrap_or_else(PoisonError::into_inner));
+        let known = find(&MOVE_CAPABILITIES_CACHE.read().unwrap_or_else(PoisonError::into_inner));
         known.unwrap_or_else(|| {
-            let move_capabilities = MoveCapabilities::look_up(target);
-            let mut list = LOOKED_UP.write().unwrap_or_else(PoisonError::into_inner);
+            let move_capabilities = MoveCapabilities::look_up_capabilities(target);
+            let mut list = MOVE_CAPABILITIES_CACHE.write().unwrap_or_else(PoisonError::into_inner);
             if find(&list).is_none() {
                 list.push((target, move_capabilities));
             }
@@ -60,7 +60,7 @@ impl MoveCapabilities {
     }
 
     /// Returns the capabilities of a target, from the instruction table.
-    fn look_up(target: Target) -> MoveCapabilities {
+    fn look_up_capabilities(target: Target) -> MoveCapabilities {
         MoveCapabilities {
             mov_reads_constants: is_encodable("MOV R4, c[0x0][0x28]", target),
             has_uldc: is_encodable("ULDC UR4, c[0x0][0x28]", target),
@@ -113,7 +113,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Appends a machine instruction and returns it. The first `results` operands are its results.
-    pub fn push_machine(&mut self, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) -> Inst {
+    pub fn push_machine_inst(&mut self, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) -> Inst {
         let modifiers: Symbols = modifiers.iter().map(|spelling| modifier(spelling)).collect();
         let inst = self.function.new_inst(Op::Machine(opcode), modifiers, self.guard, operands, results);
         self.push(inst)
@@ -126,10 +126,10 @@ impl<'a> Emitter<'a> {
 
     /// Emits one instruction that sets the two registers starting at `to` to zero. Returns false if the target has no such instruction for
     /// the register file.
-    pub fn clear_pair(&mut self, to: Reg) -> bool {
+    pub fn emit_pair_clear(&mut self, to: Reg) -> bool {
         let can = self.move_capabilities.clears_pairs && self.file == RegFile::General && to.is_aligned(2);
         if can && let Some(zero) = Symbol::find("SRZ") {
-            self.push_machine(Opcode::CS2R, &[], &[register(self.file, to, 2), Operand::new(OperandKind::Name(zero))], 1);
+            self.push_machine_inst(Opcode::CS2R, &[], &[register(self.file, to, 2), Operand::new(OperandKind::Name(zero))], 1);
             return true;
         }
         false
@@ -142,18 +142,18 @@ impl<'a> Emitter<'a> {
         if from.kind == OperandKind::Undefined {
             return Ok(());
         }
-        let source_file = file_of(self.function, &from);
+        let source_file = register_file_of(self.function, &from);
         let not = from.with_signs(from.signs.toggled(Signs::NOT));
         let zero = |file| Operand::new(OperandKind::Zero(file));
         let is_constant = matches!(from.kind, OperandKind::Constant { .. });
         match (file, source_file) {
             (General, None | Some(General | Uniform)) => {
                 let opcode = if is_constant && !self.move_capabilities.mov_reads_constants { Opcode::LDC } else { Opcode::MOV };
-                self.push_machine(opcode, &[], &[to, from], 1)
+                self.push_machine_inst(opcode, &[], &[to, from], 1)
             }
-            (General, Some(Predicate)) => self.push_machine(Opcode::SEL, &[], &[to, Operand::RZ, 1.into(), not], 1),
-            (General, Some(Convergence)) => self.push_machine(Opcode::BMOV, &[".32"], &[to, from], 1),
-            (Uniform, Some(General)) => self.push_machine(Opcode::R2UR, &[], &[to, from], 1),
+            (General, Some(Predicate)) => self.push_machine_inst(Opcode::SEL, &[], &[to, Operand::RZ, 1.into(), not], 1),
+            (General, Some(Convergence)) => self.push_machine_inst(Opcode::BMOV, &[".32"], &[to, from], 1),
+            (Uniform, Some(General)) => self.push_machine_inst(Opcode::R2UR, &[], &[to, from], 1),
             (Uniform, None | Some(Uniform)) => {
                 let opcode = if !is_constant {
                     Opcode::UMOV
@@ -162,9 +162,9 @@ impl<'a> Emitter<'a> {
                 } else {
                     Opcode::LDCU
                 };
-                self.push_machine(opcode, &[], &[to, from], 1)
+                self.push_machine_inst(opcode, &[], &[to, from], 1)
             }
-            (Uniform, Some(UniformPredicate)) => self.push_machine(Opcode::USEL, &[], &[to, Operand::URZ, 1.into(), not], 1),
+            (Uniform, Some(UniformPredicate)) => self.push_machine_inst(Opcode::USEL, &[], &[to, Operand::URZ, 1.into(), not], 1),
             (Predicate | UniformPredicate, None) => {
                 let Some(number) = from.integer() else {
                     return Err(self.unsupported_error(format!("a predicate cannot be {:?}", from.kind)));
@@ -173,7 +173,7 @@ impl<'a> Emitter<'a> {
                 return self.emit_move_to(file, to, truth);
             }
             (Predicate, Some(General)) => {
-                self.push_machine(Opcode::ISETP, &[".NE", ".AND"], &[to, Operand::PT, from, Operand::RZ, Operand::PT], 2)
+                self.push_machine_inst(Opcode::ISETP, &[".NE", ".AND"], &[to, Operand::PT, from, Operand::RZ, Operand::PT], 2)
             }
             (Predicate, Some(Predicate)) => self.emit_plop3(Predicate, to, [from, Operand::PT, Operand::PT], PLOP3_AND_TABLE),
             (Predicate, Some(UniformPredicate)) => self.emit_plop3(Predicate, to, [Operand::PT, Operand::PT, from], PLOP3_AND_TABLE),
@@ -181,16 +181,16 @@ impl<'a> Emitter<'a> {
                 self.emit_plop3(UniformPredicate, to, [from, Operand::UPT, Operand::UPT], PLOP3_AND_TABLE)
             }
             (UniformPredicate, Some(Uniform)) => {
-                self.push_machine(Opcode::UISETP, &[".NE", ".AND"], &[to, Operand::UPT, from, Operand::URZ, Operand::UPT], 2)
+                self.push_machine_inst(Opcode::UISETP, &[".NE", ".AND"], &[to, Operand::UPT, from, Operand::URZ, Operand::UPT], 2)
             }
-            (Convergence, Some(General)) => self.push_machine(Opcode::BMOV, &[".32"], &[to, from], 1),
+            (Convergence, Some(General)) => self.push_machine_inst(Opcode::BMOV, &[".32"], &[to, from], 1),
             // No instruction copies one convergence barrier to another. So the move goes through a new value in a general register, which
             // is allocated later.
             (Convergence, Some(Convergence)) => {
                 let between = self.function.new_value(Class::R);
                 let between: Operand = self.function.whole(between).into();
-                self.push_machine(Opcode::BMOV, &[".32"], &[between, from], 1);
-                self.push_machine(Opcode::BMOV, &[".32"], &[to, between], 1)
+                self.push_machine_inst(Opcode::BMOV, &[".32"], &[between, from], 1);
+                self.push_machine_inst(Opcode::BMOV, &[".32"], &[to, between], 1)
             }
             _ => return Err(self.unsupported_error(format!("no instruction moves {:?} to a {} register", from.kind, file.prefix()))),
         };
@@ -202,7 +202,7 @@ impl<'a> Emitter<'a> {
         let opcode = if file == RegFile::Predicate { Opcode::PLOP3 } else { Opcode::UPLOP3 };
         let nowhere = Operand::new(OperandKind::Zero(file));
         let [a, b, c] = sources;
-        self.push_machine(opcode, &[".LUT"], &[to, nowhere, a, b, c, table.into(), (table >> 4).into()], 2)
+        self.push_machine_inst(opcode, &[".LUT"], &[to, nowhere, a, b, c, table.into(), (table >> 4).into()], 2)
     }
 
     /// Emits three exclusive ors that swap two registers without a scratch register. The checker recognizes this sequence.
@@ -213,11 +213,11 @@ impl<'a> Emitter<'a> {
             match file {
                 RegFile::General => {
                     let never = Operand::PT.inverted_predicate();
-                    self.push_machine(Opcode::LOP3, &[".LUT"], &[to, to, other, Operand::RZ, LOP3_XOR_TABLE.into(), never], 1);
+                    self.push_machine_inst(Opcode::LOP3, &[".LUT"], &[to, to, other, Operand::RZ, LOP3_XOR_TABLE.into(), never], 1);
                 }
                 RegFile::Uniform => {
                     let never = Operand::UPT.inverted_predicate();
-                    self.push_machine(Opcode::ULOP3, &[".LUT"], &[to, to, other, Operand::URZ, LOP3_XOR_TABLE.into(), never], 1);
+                    self.push_machine_inst(Opcode::ULOP3, &[".LUT"], &[to, to, other, Operand::URZ, LOP3_XOR_TABLE.into(), never], 1);
                 }
                 RegFile::Predicate => {
                     self.emit_plop3(file, to, [to, other, Operand::PT], PLOP3_XOR_TABLE);
@@ -235,7 +235,7 @@ impl<'a> Emitter<'a> {
 
     /// Emits a parallel copy between registers of one register file. `scratch` is a register that may be overwritten; without one, cycles
     /// are resolved by swaps of three instructions each.
-    pub fn emit_parallel(&mut self, moves: &[Move], scratch: Option<Reg>) -> Result<(), AllocateError> {
+    pub fn emit_parallel_copy(&mut self, moves: &[Move], scratch: Option<Reg>) -> Result<(), AllocateError> {
         if moves.is_empty() {
             return Ok(());
         }

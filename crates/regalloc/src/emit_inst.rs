@@ -1,51 +1,51 @@
-//! Emits the code for one instruction as [`InstState`] describes it, and updates which values are in which registers.
+//! Emits the code for one instruction as [`InstAllocationState`] describes it, and updates which values are in which registers.
 
 use oriole_ir::{Inst, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Role};
 use oriole_isa::Pipe;
 
-use crate::assigner::Assigner;
-use crate::inst_state::InstState;
+use crate::assigner::RegisterAssigner;
+use crate::inst_state::InstAllocationState;
 use crate::moves::Move;
-use crate::operands::{fixed_constant_file, register, single_register};
+use crate::operands::{file_of_fixed_constant, register, single_register_of_operand};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
-impl Assigner<'_> {
+impl RegisterAssigner<'_> {
     /// Emits the moves, the reloads and the instruction, and updates which values are in which registers.
-    pub(crate) fn emit_inst(&mut self, state: &InstState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    pub(crate) fn emit_inst(&mut self, state: &InstAllocationState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let needs_preparation = !state.moved.is_empty() || !state.arguments.is_empty() || !state.reloads.is_empty() || state.has_tied;
         if needs_preparation {
-            self.emit_code_before(state, out)?;
+            self.emit_code_before_inst(state, out)?;
         }
         self.rewrite_operands(state);
         if self.inputs.env.keeps_variables && self.function.insts[state.inst].is(Pseudo::Keep) {
-            self.keep_shadows(state.inst);
+            self.replace_kept_by_shadows(state.inst);
         }
         if self.function.insts[state.inst].is(Pseudo::Copy) && !state.results.is_empty() {
             self.emit_guarded_copy(state, out)?;
         }
         out.push(state.inst);
-        self.update_registers(state);
+        self.update_occupied_registers(state);
         if self.function.insts[state.inst].is(Pseudo::Keep) {
             // The fixed operands of `KEEP` (results of the function, callee-saved registers) have to stay in their registers until the
             // block ends.
-            self.registers.pin(&self.registers.usable.without(&state.source_registers));
+            self.registers.pin_registers(&self.registers.usable.without(&state.source_registers));
         }
         Ok(())
     }
 
     /// Frees the registers of dying and dropped values, then marks the registers of the results as occupied. The order matters, because a
     /// result may get the registers of a dying or dropped value.
-    pub(crate) fn update_registers(&mut self, state: &InstState) {
+    pub(crate) fn update_occupied_registers(&mut self, state: &InstAllocationState) {
         let opcode = self.function.insts[state.inst].op.machine();
         let reads_late = self.inputs.file == RegFile::Uniform && opcode.is_some_and(is_async_copy);
         let is_queued = self.inputs.file == RegFile::General && opcode == Some(Opcode::LDGSTS);
         for used in &state.uses {
             if let Some(at) = self.registers.register_of(used.value).filter(|_| reads_late) {
-                self.in_flight.note_late_read(at, self.function.values[used.value].width);
+                self.in_flight.record_async_copy_read(at, self.function.values[used.value].width);
             }
             if let Some(at) = self.registers.register_of(used.value).filter(|_| is_queued) {
-                self.in_flight.note_recent_read(at, self.function.values[used.value].width);
+                self.in_flight.record_ldgsts_read(at, self.function.values[used.value].width);
             }
             self.walk.note_use(used.value, state.position, used.next_use);
             if used.next_use.is_never() {
@@ -56,12 +56,12 @@ impl Assigner<'_> {
             self.registers.release_part(part);
         }
         for &value in &state.dropped {
-            self.drop_value(value);
+            self.evict_value(value);
         }
         for result in &state.results {
             self.registers.occupy(result.value, result.chosen_register());
             self.walk.note_definition(result.value, state.inst, state.position, result.next_use, result.chosen_register());
-            self.in_flight.note_written(
+            self.in_flight.record_written_registers(
                 self.walk.block,
                 state.position,
                 result.chosen_register(),
@@ -75,14 +75,14 @@ impl Assigner<'_> {
     }
 
     /// Returns the moves of the values that change their registers before an instruction.
-    pub(crate) fn moves_before(&self, state: &InstState) -> Vec<Move> {
+    pub(crate) fn moves_before_inst(&self, state: &InstAllocationState) -> Vec<Move> {
         let moved = state.moved.iter();
         moved.flat_map(|moved| Move::tuple(moved.to, moved.from, self.class_of(moved.value).width)).collect()
     }
 
     /// Returns a scratch register for the parallel copy before an instruction: a register that holds no value before the copy and none
     /// after it, is not a destination of the copy, and is not in `also_busy`. `None` if there is none.
-    pub(crate) fn find_scratch(&self, state: &InstState, moves: &[Move], also_busy: RegisterSet) -> Option<Reg> {
+    pub(crate) fn find_scratch_register(&self, state: &InstAllocationState, moves: &[Move], also_busy: RegisterSet) -> Option<Reg> {
         let mut busy = also_busy;
         moves.iter().for_each(|one| busy.insert(one.to, 1));
         self.registers.free.and(&state.free_before).without(&busy).lowest()
@@ -95,18 +95,18 @@ impl Assigner<'_> {
     /// Example: the call reads `%a` in the fixed register R4 and `%b` in R5. `%a` is in R5 and `%b` in R4, and `%c` stays live in R6, which
     /// the call overwrites. The parallel copy is R4 <- R5, R5 <- R4, R16 <- R6. Executed one after the other, the first two moves would
     /// give both arguments the same content.
-    fn emit_code_before(&mut self, state: &InstState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
-        let mut moves = self.moves_before(state);
+    fn emit_code_before_inst(&mut self, state: &InstAllocationState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+        let mut moves = self.moves_before_inst(state);
         // Copies of arguments are part of the same parallel copy, because an argument may be in the fixed register of another argument.
         for argument in &state.arguments {
             if let (Some(part), Some(initial_register)) = (argument.from.part(), argument.initial_register) {
                 moves.extend(Move::tuple(argument.to, initial_register + part.first, part.count));
             }
         }
-        let scratch = self.find_scratch(state, &moves, RegisterSet::EMPTY);
+        let scratch = self.find_scratch_register(state, &moves, RegisterSet::EMPTY);
         let file = self.inputs.file;
         let mut emitter = self.inputs.emitter(self.function, out, state.inst);
-        emitter.emit_parallel(&moves, scratch)?;
+        emitter.emit_parallel_copy(&moves, scratch)?;
         for reload in &state.reloads {
             let whole = emitter.function.whole(reload.value);
             self.spills.reload(whole, reload.to, &mut emitter)?;
@@ -114,7 +114,7 @@ impl Assigner<'_> {
         for argument in state.arguments.iter().filter(|argument| argument.initial_register.is_none()) {
             match argument.from.part() {
                 Some(part) => self.spills.reload(part, argument.to, &mut emitter)?,
-                None => emitter.emit_move(argument.to, single_register(&argument.from, 0))?,
+                None => emitter.emit_move(argument.to, single_register_of_operand(&argument.from, 0))?,
             }
         }
         for result in &state.results {
@@ -127,13 +127,13 @@ impl Assigner<'_> {
     }
 
     /// Replaces the operands of an instruction that belong to the current register file, and its guard, by physical registers.
-    fn rewrite_operands(&mut self, state: &InstState) {
+    fn rewrite_operands(&mut self, state: &InstAllocationState) {
         let file = self.inputs.file;
         let results = self.function.insts[state.inst].result_count();
         let (operands, classes) = self.function.operands_and_classes(state.inst);
         for (number, operand) in operands.iter_mut().enumerate() {
             let OperandKind::Value(part) = operand.kind else {
-                if let (Role::Fixed(to), true) = (operand.role, fixed_constant_file(operand) == Some(file)) {
+                if let (Role::Fixed(to), true) = (operand.role, file_of_fixed_constant(operand) == Some(file)) {
                     operand.kind = register(file, Reg::from(to), 1).kind;
                 }
                 continue;
@@ -164,7 +164,7 @@ impl Assigner<'_> {
 
     /// Replaces the operands of a `KEEP` that are in no register by their shadows, values of another register file with the same content.
     /// General values have spill slots instead.
-    fn keep_shadows(&mut self, keep: Inst) {
+    fn replace_kept_by_shadows(&mut self, keep: Inst) {
         let file = self.inputs.file;
         for number in 0..self.function.operands(keep).len() {
             let OperandKind::Value(part) = self.function.operands(keep)[number].kind else { continue };
@@ -178,7 +178,7 @@ impl Assigner<'_> {
 
     /// Emits a guarded copy as one guarded move for each register, and records the moves for the checker. The operands of the copy must
     /// already be physical registers.
-    fn emit_guarded_copy(&mut self, state: &InstState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    fn emit_guarded_copy(&mut self, state: &InstAllocationState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let (to, source) = (state.results[0].chosen_register(), self.function.operands(state.inst)[1]);
         let width = self.class_of(state.results[0].value).width;
         let guard = self.function.insts[state.inst].guard;
@@ -190,7 +190,7 @@ impl Assigner<'_> {
             return Err(emitter.unsupported_error("a guarded copy within a value"));
         }
         for number in 0..width {
-            emitter.emit_move(to + number, single_register(&source, number))?;
+            emitter.emit_move(to + number, single_register_of_operand(&source, number))?;
         }
         let written = emitter.out[first..].to_vec();
         if written.len() != usize::from(width) {
@@ -211,9 +211,9 @@ fn overlaps_partly(source: &Operand, file: RegFile, to: Reg, width: u8) -> bool 
 
 /// Returns register `number` of a source, counted from 0, as an operand: the physical register in which the instruction reads it. Constants
 /// and sources of other register files are not replaced by physical registers.
-fn source_register(state: &InstState, operand: &Operand, number: u8, file: RegFile) -> Operand {
+fn source_register(state: &InstAllocationState, operand: &Operand, number: u8, file: RegFile) -> Operand {
     let in_register = |part: Part| Some(register(file, state.use_of(part.value)?.register? + part.first + number, 1));
-    operand.part().and_then(in_register).unwrap_or_else(|| single_register(operand, number))
+    operand.part().and_then(in_register).unwrap_or_else(|| single_register_of_operand(operand, number))
 }
 
 /// Returns whether an instruction starts an asynchronous copy, which reads its uniform registers late.

@@ -22,18 +22,18 @@ use std::cmp::Reverse;
 
 use oriole_ir::{Block, Inst, Value};
 
-use crate::assigner::Assigner;
+use crate::assigner::RegisterAssigner;
 use crate::borders::PhiPlace;
 use crate::liveness::NextUse;
 use crate::operands::phi_source;
 use crate::registers::RegisterSet;
 
-impl Assigner<'_> {
+impl RegisterAssigner<'_> {
     /// Sets up the registers at the start of a block and records them as its entry state.
     pub(crate) fn enter_block(&mut self, block: Block) {
-        let base = self.base_predecessor(block);
+        let base = self.predecessor_to_inherit_from(block);
         let liveness = &self.inputs.liveness;
-        for (&value, &first_use) in liveness.live_in(block).iter().zip(liveness.first_uses(block)) {
+        for (&value, &first_use) in liveness.live_in(block).iter().zip(liveness.live_in_next_uses(block)) {
             self.walk.next_use[value] = first_use;
             self.borders.last_live_in_block[value] = Some(block);
         }
@@ -46,7 +46,7 @@ impl Assigner<'_> {
         if self.inputs.flow.loops.is_header(block) {
             self.make_room_for_loop(block);
         }
-        self.place_phis(block, base);
+        self.assign_phi_registers(block, base);
         // Live-in values that are in no register here need a spill store: another predecessor may have them in registers only.
         for &value in self.inputs.liveness.live_in(block) {
             let is_read = !self.walk.is_only_kept(value) || self.inputs.env.keeps_variables;
@@ -54,14 +54,14 @@ impl Assigner<'_> {
                 self.spills.mark_spilled(value);
             }
         }
-        self.borders.entry.fill(block, |found| self.registers.add_residents(found));
+        self.borders.entry.fill(block, |found| self.registers.append_resident_values(found));
     }
 
     /// Returns the predecessor whose exit state (values in registers at its end) becomes the state at the start of a block, so that the
     /// edge from it needs no moves; `None` if no predecessor was visited. Among the visited ones it prefers, in this order: the one in the
     /// deepest loop, which is executed most often; one that does not call a slow path; one with another successor, because moves on the
     /// edge from it might need a new block with a branch.
-    fn base_predecessor(&self, block: Block) -> Option<Block> {
+    fn predecessor_to_inherit_from(&self, block: Block) -> Option<Block> {
         let flow = &self.inputs.flow;
         let place = flow.graph.position(block);
         let visited = flow.graph.predecessors(block).iter().copied().filter(|&from| flow.graph.position(from) < place);
@@ -87,7 +87,7 @@ impl Assigner<'_> {
             self.inputs.liveness.live_in(header).iter().filter(in_memory).map(|&value| u32::from(self.class_of(value).width)).sum();
         match most.saturating_sub(self.registers.usable.count() + dropped) {
             0 => self.reload_for_loop(header),
-            excess => self.drop_for_loop(excess),
+            excess => self.evict_for_loop(excess),
         }
     }
 
@@ -108,9 +108,9 @@ impl Assigner<'_> {
     }
 
     /// Drops (evicts) values that are live through a loop without a use in it, until `excess` registers are freed or no such value is left.
-    fn drop_for_loop(&mut self, mut excess: u32) {
+    fn evict_for_loop(&mut self, mut excess: u32) {
         let mut residents = Vec::new();
-        self.registers.add_residents(&mut residents);
+        self.registers.append_resident_values(&mut residents);
         let next_uses = residents.iter().map(|&(value, _)| (self.walk.next_use[value], value));
         let mut unused: Vec<(NextUse, Value)> = next_uses.filter(|(next, _)| next.is_after_loop()).collect();
         unused.sort_by_key(|&(next, value)| (Reverse(next), value));
@@ -119,14 +119,14 @@ impl Assigner<'_> {
                 break;
             }
             excess = excess.saturating_sub(u32::from(self.class_of(value).width));
-            self.drop_value(value);
+            self.evict_value(value);
         }
     }
 
     /// Assigns registers to the phis of a block, preferably those that hold the phi's source at the end of the predecessor `base`, because
     /// that edge then needs no move. A phi stays in memory if no registers are free and no values in registers are cheaper to drop.
-    fn place_phis(&mut self, block: Block, base: Option<Block>) {
-        let phis = self.phis_of(block);
+    fn assign_phi_registers(&mut self, block: Block, base: Option<Block>) {
+        let phis = self.phis_in_current_file(block);
         if phis.is_empty() {
             return;
         }
@@ -135,17 +135,19 @@ impl Assigner<'_> {
         for written in liveness.file_insts_of(block).iter().take(phis.len()).flat_map(|&file_inst| liveness.writes(file_inst)) {
             self.walk.next_use[written.value] = written.next_use;
         }
-        let mut pieces: Vec<(Inst, Value)> = phis.iter().copied().filter(|&(_, value)| self.accumulators.is_piece(value)).collect();
-        let displaced = self.place_pieces(block, &mut pieces);
-        let others: Vec<(Inst, Value)> = phis.iter().copied().filter(|&(_, value)| !self.accumulators.is_piece(value)).collect();
+        let mut pieces: Vec<(Inst, Value)> =
+            phis.iter().copied().filter(|&(_, value)| self.accumulators.is_accumulator_piece(value)).collect();
+        let displaced = self.assign_accumulator_phi_registers(block, &mut pieces);
+        let others: Vec<(Inst, Value)> =
+            phis.iter().copied().filter(|&(_, value)| !self.accumulators.is_accumulator_piece(value)).collect();
         // Phis that can inherit the registers of their sources do so before the other phis choose, which might take these registers.
-        let mut later = self.inherit_registers(&others, base);
+        let mut later = self.inherit_source_registers(&others, base);
         later.sort_by_key(|&(_, value)| (Reverse(self.class_of(value).width), self.walk.next_use[value], value));
         for (phi, value) in later {
             let free = self.registers.free;
             if let Some(register) = self.choose_registers(value, &free) {
                 self.registers.occupy(value, register);
-            } else if !self.displace_for_phi(value, &phis) {
+            } else if !self.evict_for_phi(value, &phis) {
                 self.borders.phis_without_register.push((block, phi));
                 self.spills.mark_spilled(value);
             }
@@ -164,15 +166,15 @@ impl Assigner<'_> {
     /// Assigns to each phi of a piece of an accumulator ([`crate::accumulators`]) its home registers, in the order of next uses. A piece
     /// stays in memory if a piece of another accumulator is in its home registers. Other values in the home registers are evicted and
     /// returned, in the order of their next uses.
-    fn place_pieces(&mut self, block: Block, pieces: &mut [(Inst, Value)]) -> Vec<Value> {
+    fn assign_accumulator_phi_registers(&mut self, block: Block, pieces: &mut [(Inst, Value)]) -> Vec<Value> {
         let mut displaced: Vec<Value> = Vec::new();
         pieces.sort_by_key(|&(_, value)| (self.walk.next_use[value], value));
         for &(phi, value) in &*pieces {
-            let Some(home) = self.accumulators.home_of(value).filter(|_| !self.walk.next_use[value].is_never()) else { continue };
+            let Some(home) = self.accumulators.home_register_of(value).filter(|_| !self.walk.next_use[value].is_never()) else { continue };
             let mut window = RegisterSet::EMPTY;
             window.insert(home, self.class_of(value).width);
-            let residents = self.registers.residents_of(&window);
-            if residents.iter().any(|&resident| self.accumulators.home_of(resident).is_some()) {
+            let residents = self.registers.values_in_registers(&window);
+            if residents.iter().any(|&resident| self.accumulators.home_register_of(resident).is_some()) {
                 self.borders.phis_without_register.push((block, phi));
                 self.spills.mark_spilled(value);
                 continue;
@@ -188,7 +190,7 @@ impl Assigner<'_> {
     }
 
     /// Returns the phis of a block that define values of the current register file, each with its value.
-    fn phis_of(&self, block: Block) -> Vec<(Inst, Value)> {
+    fn phis_in_current_file(&self, block: Block) -> Vec<(Inst, Value)> {
         let phis = self.function.phis(block).iter();
         let values = phis.filter_map(|&phi| self.function.operands(phi)[0].value().map(|value| (phi, value)));
         values.filter(|&(_, value)| self.is_in_current_file(value)).collect()
@@ -196,7 +198,7 @@ impl Assigner<'_> {
 
     /// Assigns to each phi the registers that hold its source at the end of the predecessor `base`, if they are free. Returns the other
     /// phis that have a use.
-    fn inherit_registers(&mut self, phis: &[(Inst, Value)], base: Option<Block>) -> Vec<(Inst, Value)> {
+    fn inherit_source_registers(&mut self, phis: &[(Inst, Value)], base: Option<Block>) -> Vec<(Inst, Value)> {
         let left = base.map_or(&[][..], |base| self.borders.exit.get(base));
         left.iter().for_each(|&(value, register)| self.borders.base_exit_register[value] = Some(register));
         let mut later = Vec::new();
@@ -223,17 +225,17 @@ impl Assigner<'_> {
 
     /// Evicts values that are cheaper to evict than `value`, the result of a phi, and assigns their registers to `value`. Returns false if
     /// there are no such values.
-    fn displace_for_phi(&mut self, value: Value, phis: &[(Inst, Value)]) -> bool {
+    fn evict_for_phi(&mut self, value: Value, phis: &[(Inst, Value)]) -> bool {
         let class = self.class_of(value);
         // Phis do not displace each other: they get registers in order of width and next use, so the more urgent phi has registers already.
         let is_phi = |victim: Value| phis.iter().any(|&(_, phi)| phi == victim);
         let window = self.registers.cheapest_window(class, &self.registers.usable, |mut victims| {
-            victims.try_fold(0, |cost, victim| (!is_phi(victim)).then(|| cost + self.drop_cost(victim, 0)))
+            victims.try_fold(0, |cost, victim| (!is_phi(victim)).then(|| cost + self.eviction_cost(victim, 0)))
         });
-        let Some(window) = window.filter(|window| window.cost < self.drop_cost(value, 0)) else { return false };
+        let Some(window) = window.filter(|window| window.cost < self.eviction_cost(value, 0)) else { return false };
         for register in window.first.tuple(class.width) {
             if let Some(victim) = self.registers.occupant(register) {
-                self.drop_value(victim);
+                self.evict_value(victim);
             }
         }
         self.registers.occupy(value, window.first);

@@ -7,7 +7,7 @@ use crate::registers::{Reg, RegisterSet};
 
 /// The registers that a function may use, and the registers that its calls overwrite.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Environment {
+pub struct AllocationEnvironment {
     /// The target that the code is for.
     pub target: Target,
     /// Maximum number of general registers of a thread; at most 255.
@@ -73,7 +73,7 @@ impl Clobbers {
     };
 
     /// Returns the set of registers of one register file.
-    fn in_file(&self, file: RegFile) -> RegisterSet {
+    fn registers_of_file(&self, file: RegFile) -> RegisterSet {
         match file {
             RegFile::General => self.general,
             RegFile::Uniform => self.uniform,
@@ -85,16 +85,16 @@ impl Clobbers {
     }
 }
 
-impl Environment {
+impl AllocationEnvironment {
     /// Returns the environment of a target with at most `max_registers` general registers, where calls clobber all registers.
-    pub fn new(target: Target, max_registers: u32) -> Environment {
-        Environment::on_machine(Machine::of(target), target, max_registers)
+    pub fn new(target: Target, max_registers: u32) -> AllocationEnvironment {
+        AllocationEnvironment::new_for_machine(Machine::of(target), target, max_registers)
     }
 
-    /// Returns the environment of a target like [`Environment::new`], but with the register limits of `machine`, which may come from the
+    /// Returns the environment of a target like [`AllocationEnvironment::new`], but with the register limits of `machine`, which may come from the
     /// user's hardware profile.
-    pub fn on_machine(machine: &Machine, target: Target, max_registers: u32) -> Environment {
-        Environment {
+    pub fn new_for_machine(machine: &Machine, target: Target, max_registers: u32) -> AllocationEnvironment {
+        AllocationEnvironment {
             target,
             max_registers: max_registers.min(255),
             register_unit: machine.register_unit_of_thread(),
@@ -126,7 +126,7 @@ impl Environment {
 
     /// Returns the registers of a register file that values may be assigned to.
     pub(crate) fn usable_registers(&self, file: RegFile) -> RegisterSet {
-        let mut set = RegisterSet::first_n(self.limit(file)).without(&self.reserved.in_file(file));
+        let mut set = RegisterSet::first_n(self.limit(file)).without(&self.reserved.registers_of_file(file));
         if file == RegFile::General {
             set.remove(self.stack_pointer, 1);
         }
@@ -137,6 +137,6 @@ impl Environment {
     pub(crate) fn clobbered_by(&self, function: &Function, call: Inst, file: RegFile) -> RegisterSet {
         let callee = function.callee(call);
         let known = self.known_callees.iter().find(|(name, _)| callee == Some(name.as_str()));
-        known.map_or(&self.clobbers, |(_, clobbers)| clobbers).in_file(file)
+        known.map_or(&self.clobbers, |(_, clobbers)| clobbers).registers_of_file(file)
     }
 }

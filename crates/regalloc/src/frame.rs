@@ -12,14 +12,14 @@ use crate::registers::{Reg, RegisterSet};
 
 /// A spill slot that belongs to no value: a temporary slot for the code of an edge, or the slot in which a scratch register is saved.
 #[derive(Clone)]
-pub(crate) struct PrivateSlot {
+pub(crate) struct UnownedSpillSlot {
     /// Offset in bytes from the stack pointer.
     pub offset: u32,
     /// Size in words of 4 bytes.
     pub words: u32,
 }
 
-/// A register that may be overwritten for a while; see [`SpillFrame::acquire_scratch`].
+/// A register that may be overwritten for a while; see [`SpillFrame::acquire_scratch_register`].
 #[derive(Clone, Copy)]
 pub(crate) struct ScratchRegister {
     /// The register that may be overwritten.
@@ -47,9 +47,9 @@ pub(crate) struct SpillFrame {
     /// For each value that owns a spill slot: the offset of the slot in bytes from the stack pointer.
     pub slots: FxHashMap<Value, u32>,
     /// The slots that belong to no value.
-    pub private_slots: Vec<PrivateSlot>,
+    pub unowned_slots: Vec<UnownedSpillSlot>,
     /// Offset of the slot in which a register is saved while it is used as a scratch register; `None` if that was never necessary.
-    emergency_slot: Option<u32>,
+    emergency_slot_offset: Option<u32>,
     /// Number of bytes that the spill stores emitted so far write.
     pub stored_bytes: u32,
     /// Number of bytes that the spill loads emitted so far read.
@@ -64,17 +64,17 @@ impl SpillFrame {
             stack_pointer,
             owners,
             slots: FxHashMap::default(),
-            private_slots: Vec::new(),
-            emergency_slot: None,
+            unowned_slots: Vec::new(),
+            emergency_slot_offset: None,
             stored_bytes: 0,
             loaded_bytes: 0,
         }
     }
 
     /// Forgets the private slots of the previous register file. The statistics are kept.
-    pub fn start_file(&mut self) {
-        self.private_slots.clear();
-        self.emergency_slot = None;
+    pub fn start_register_file(&mut self) {
+        self.unowned_slots.clear();
+        self.emergency_slot_offset = None;
     }
 
     /// Returns the value that owns the slot of a value: itself, unless it shares the slot of another one.
@@ -83,13 +83,13 @@ impl SpillFrame {
     }
 
     /// Returns the offset of a value's spill slot in bytes from the stack pointer; creates the slot at the first call.
-    pub fn slot_offset(&mut self, value: Value, function: &mut Function) -> u32 {
+    pub fn spill_slot_offset(&mut self, value: Value, function: &mut Function) -> u32 {
         let value = self.slot_owner_of(value);
         if let Some(&offset) = self.slots.get(&value) {
             return offset;
         }
         let class = function.values[value];
-        let align = slot_align(u32::from(class.width));
+        let align = slot_align_bytes(u32::from(class.width));
         let offset = function.frame_bytes.next_multiple_of(align);
         function.frame_bytes = offset + 4 * u32::from(class.width);
         function.frame_align = function.frame_align.max(align);
@@ -98,41 +98,41 @@ impl SpillFrame {
     }
 
     /// Creates a slot of `words` words of 4 bytes that belongs to no value, and returns its offset in bytes from the stack pointer.
-    pub fn new_private_slot(&mut self, words: u8, function: &mut Function) -> u32 {
-        let align = slot_align(u32::from(words));
+    pub fn new_unowned_slot(&mut self, words: u8, function: &mut Function) -> u32 {
+        let align = slot_align_bytes(u32::from(words));
         let offset = function.frame_bytes.next_multiple_of(align);
         function.frame_bytes = offset + 4 * u32::from(words);
         function.frame_align = function.frame_align.max(align);
-        self.private_slots.push(PrivateSlot { offset, words: u32::from(words) });
+        self.unowned_slots.push(UnownedSpillSlot { offset, words: u32::from(words) });
         offset
     }
 
     /// Returns the offset in bytes of the emergency slot, in which a scratch register is saved; creates the slot at the first call.
-    fn emergency_slot(&mut self, function: &mut Function) -> u32 {
-        if let Some(offset) = self.emergency_slot {
+    fn emergency_slot_offset(&mut self, function: &mut Function) -> u32 {
+        if let Some(offset) = self.emergency_slot_offset {
             return offset;
         }
-        let offset = self.new_private_slot(1, function);
-        self.emergency_slot = Some(offset);
+        let offset = self.new_unowned_slot(1, function);
+        self.emergency_slot_offset = Some(offset);
         offset
     }
 
     /// Returns a scratch register. If no register is free, the lowest usable one is saved to the emergency slot;
-    /// [`SpillFrame::release_scratch`] restores it.
-    pub fn acquire_scratch(&mut self, free: &RegisterSet, usable: &RegisterSet, emitter: &mut Emitter<'_>) -> ScratchRegister {
+    /// [`SpillFrame::release_scratch_register`] restores it.
+    pub fn acquire_scratch_register(&mut self, free: &RegisterSet, usable: &RegisterSet, emitter: &mut Emitter<'_>) -> ScratchRegister {
         if let Some(register) = free.lowest() {
             return ScratchRegister { register, is_saved: false };
         }
         let register = usable.lowest().unwrap_or(Reg::new(0));
-        let slot = self.emergency_slot(emitter.function);
+        let slot = self.emergency_slot_offset(emitter.function);
         self.store(slot, register, 1, emitter);
         ScratchRegister { register, is_saved: true }
     }
 
-    /// Restores a register from [`SpillFrame::acquire_scratch`] if it was saved.
-    pub fn release_scratch(&mut self, scratch: ScratchRegister, emitter: &mut Emitter<'_>) {
+    /// Restores a register from [`SpillFrame::acquire_scratch_register`] if it was saved.
+    pub fn release_scratch_register(&mut self, scratch: ScratchRegister, emitter: &mut Emitter<'_>) {
         if scratch.is_saved {
-            let slot = self.emergency_slot(emitter.function);
+            let slot = self.emergency_slot_offset(emitter.function);
             self.load(slot, scratch.register, 1, emitter);
         }
     }
@@ -176,8 +176,10 @@ impl SpillFrame {
             ];
             let data = register(RegFile::General, at, size);
             let inst = match direction {
-                TransferDirection::Store => emitter.push_machine(Opcode::STL, modifier, &[address[0], address[1], address[2], data], 0),
-                TransferDirection::Load => emitter.push_machine(Opcode::LDL, modifier, &[data, address[0], address[1], address[2]], 1),
+                TransferDirection::Store => {
+                    emitter.push_machine_inst(Opcode::STL, modifier, &[address[0], address[1], address[2], data], 0)
+                }
+                TransferDirection::Load => emitter.push_machine_inst(Opcode::LDL, modifier, &[data, address[0], address[1], address[2]], 1),
             };
             let access = emitter.function.accesses.push(MemoryAccess::weak(Space::Spill, 4 * size));
             emitter.function.insts[inst].memory = Some(access);
@@ -190,7 +192,7 @@ impl SpillFrame {
 
 /// Returns the alignment in bytes of a slot of `words` words of 4 bytes: that of the widest access (at most 16 bytes) that fits into the
 /// slot. So the access widths that [`SpillFrame::transfer`] chooses stay valid when the slot gets another offset ([`crate::slots`]).
-pub(crate) fn slot_align(words: u32) -> u32 {
+pub(crate) fn slot_align_bytes(words: u32) -> u32 {
     match words {
         0 | 1 => 4,
         2 | 3 => 8,
@@ -214,14 +216,14 @@ mod tests {
         let mut frame = SpillFrame::new(Reg::new(1), FxHashMap::default());
         let mut aligns = Vec::new();
         let mut slot = |function: &mut Function, value| {
-            let offset = frame.slot_offset(value, function);
+            let offset = frame.spill_slot_offset(value, function);
             aligns.push((function.frame_align, function.frame_bytes));
             offset
         };
         assert_eq!(values.map(|value| slot(&mut function, value)), [4, 8, 16, 32]);
         assert_eq!(slot(&mut function, values[1]), 8, "the same slot again");
         assert_eq!(aligns[1..], [(8, 16), (8, 20), (16, 48), (16, 48)]);
-        assert_eq!((frame.new_private_slot(3, &mut function), function.frame_bytes), (48, 60));
-        assert_eq!((frame.new_private_slot(4, &mut function), function.frame_bytes), (64, 80));
+        assert_eq!((frame.new_unowned_slot(3, &mut function), function.frame_bytes), (48, 60));
+        assert_eq!((frame.new_unowned_slot(4, &mut function), function.frame_bytes), (64, 80));
     }
 }

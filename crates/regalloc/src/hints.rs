@@ -28,7 +28,7 @@ use crate::registers::{Reg, RegisterSet};
 const MAX_WEB_WIDTH: i32 = 128;
 
 /// Maximum number of phi registers that are recorded for each web (set of related values). Bounds the time to join two webs.
-const MAX_PHI_REGISTERS: usize = 32;
+const MAX_PHI_REGISTERS_PER_WEB: usize = 32;
 
 /// Using registers below this number does not lower the occupancy, so among them a register in the preferred bank is chosen even if it is
 /// above all registers in use.
@@ -77,20 +77,20 @@ struct WebExtent {
 /// The coalescing hints: the webs (sets of values that save moves if they are in related registers) of all register files. A web never
 /// spans two files.
 #[derive(Clone, Default)]
-pub(crate) struct Hints {
+pub(crate) struct CoalescingHints {
     /// For each value, its node in the union-find forest.
     nodes: IndexVec<Value, WebNode>,
     /// For each web, given by its root: one entry for each register of a phi in the web, with the block of the phi and the offset of the
-    /// register from the root. Webs without phis, and webs with more than [`MAX_PHI_REGISTERS`] such registers, have no entry.
+    /// register from the root. Webs without phis, and webs with more than [`MAX_PHI_REGISTERS_PER_WEB`] such registers, have no entry.
     phi_registers: FxHashMap<Value, Vec<(Block, i32)>>,
     /// Highest register number chosen so far in the current register file, plus one.
-    used_end: u16,
+    used_register_end: u16,
 }
 
-impl Hints {
+impl CoalescingHints {
     /// Adds the webs (sets of related values) of a register file, and nodes for values that were created since the last call.
-    pub fn add_webs(&mut self, function: &Function, liveness: &Liveness, file: RegFile) {
-        self.used_end = 0;
+    pub fn add_webs_of_file(&mut self, function: &Function, liveness: &Liveness, file: RegFile) {
+        self.used_register_end = 0;
         for (value, class) in function.values.iter_enumerated().skip(self.nodes.len()) {
             self.nodes.push(WebNode {
                 parent: value,
@@ -104,8 +104,8 @@ impl Hints {
         }
         for &block in &function.layout {
             for &phi in function.phis(block) {
-                if let Some(part) =
-                    part_in_file(function, &function.results(phi)[0], file).filter(|part| usize::from(part.count) <= MAX_PHI_REGISTERS)
+                if let Some(part) = part_in_file(function, &function.results(phi)[0], file)
+                    .filter(|part| usize::from(part.count) <= MAX_PHI_REGISTERS_PER_WEB)
                 {
                     self.phi_registers.insert(part.value, (0..i32::from(part.count)).map(|offset| (block, offset)).collect());
                 }
@@ -113,13 +113,13 @@ impl Hints {
         }
         for &block in &function.layout {
             for file_inst in liveness.file_insts_of(block) {
-                self.join_operands(function, file_inst.inst, file);
+                self.join_webs_of_operands(function, file_inst.inst, file);
             }
         }
     }
 
     /// Joins the webs (sets of related values) of the operands of a phi, copy, pack or instruction with tied operands.
-    fn join_operands(&mut self, function: &Function, inst: Inst, file: RegFile) {
+    fn join_webs_of_operands(&mut self, function: &Function, inst: Inst, file: RegFile) {
         let part_of = |operand: &Operand| part_in_file(function, operand, file);
         let op = function.insts[inst].op;
         let joins = matches!(op, Op::Pseudo(Pseudo::Phi | Pseudo::Copy | Pseudo::Pack));
@@ -179,12 +179,12 @@ impl Hints {
     }
 
     /// Adds the phi registers of the web of `other`, moved by `shift` registers, to those of the web of `root`. Removes the entry of `root`
-    /// if there are more than [`MAX_PHI_REGISTERS`].
+    /// if there are more than [`MAX_PHI_REGISTERS_PER_WEB`].
     fn join_phi_registers(&mut self, root: Value, other: Value, shift: i32) {
         let Some(moved) = self.phi_registers.remove(&other) else { return };
         let kept = self.phi_registers.entry(root).or_default();
         kept.extend(moved.into_iter().map(|(block, offset)| (block, offset + shift)));
-        if kept.len() > MAX_PHI_REGISTERS {
+        if kept.len() > MAX_PHI_REGISTERS_PER_WEB {
             self.phi_registers.remove(&root);
         }
     }
@@ -223,13 +223,13 @@ impl Hints {
     }
 
     /// Returns whether the web of a root contains aligned tuples, so that the root starts at an even register.
-    pub fn is_web_aligned(&self, root: Value) -> bool {
+    pub fn has_aligned_tuples(&self, root: Value) -> bool {
         self.nodes[root].align >= 2
     }
 
     /// Sets the preferred register bank of a web (set of related values): whether its root should be in an odd register; `None` for no
     /// preference.
-    pub fn set_bank(&mut self, root: Value, prefers_odd: Option<bool>) {
+    pub fn set_preferred_bank(&mut self, root: Value, prefers_odd: Option<bool>) {
         self.nodes[root].prefers_odd = prefers_odd;
     }
 
@@ -253,8 +253,8 @@ impl Hints {
     }
 
     /// Returns one more than the highest register number that has been chosen in the current register file.
-    pub fn used_end(&self) -> u16 {
-        self.used_end
+    pub fn used_register_end(&self) -> u16 {
+        self.used_register_end
     }
 
     /// Returns the size of a web (set of related values) and the offset of one of its members from the start of the web, in registers.
@@ -283,7 +283,7 @@ impl Hints {
     /// whole web; otherwise any gap is chosen.
     pub fn choose_registers(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
         let place = self.choose_without_recording(value, class, free)?;
-        self.used_end = self.used_end.max(place.number() + u16::from(class.width));
+        self.used_register_end = self.used_register_end.max(place.number() + u16::from(class.width));
         Some(place)
     }
 
@@ -295,15 +295,15 @@ impl Hints {
         self.implied_register(web).is_none() && free.find_gap(whole).is_some()
     }
 
-    /// Records the registers of a value that were chosen without [`Hints::choose_registers`].
+    /// Records the registers of a value that were chosen without [`CoalescingHints::choose_registers`].
     pub fn note_chosen_registers(&mut self, value: Value, class: Class, register: Reg) {
-        self.used_end = self.used_end.max(register.number() + u16::from(class.width));
+        self.used_register_end = self.used_register_end.max(register.number() + u16::from(class.width));
         if self.hinted_register(value).is_none() {
             self.note_register(value, register);
         }
     }
 
-    /// Chooses a register as [`Hints::choose_registers`] describes, without recording the highest register in use ([`Hints::used_end`]).
+    /// Chooses a register as [`CoalescingHints::choose_registers`] describes, without recording the highest register in use ([`CoalescingHints::used_register_end`]).
     fn choose_without_recording(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
         let fits = |place: Reg| place.is_aligned(class.align) && free.has_all(place, class.width);
         let web = self.web_of(value);
@@ -340,7 +340,7 @@ impl Hints {
         if (place.number() % 2 == 1) == is_odd {
             return Some(place);
         }
-        let limit = self.used_end.max(CHEAP_REGISTER_END);
+        let limit = self.used_register_end.max(CHEAP_REGISTER_END);
         let other = free.find_gap_in_bank(class, is_odd).filter(|other| other.number() < limit);
         Some(other.unwrap_or(place))
     }
@@ -352,13 +352,13 @@ mod tests {
 
     use super::*;
 
-    /// Two webs join as long as no phis of one block overlap. The phis of a web with more than [`MAX_PHI_REGISTERS`] phi registers are no
+    /// Two webs join as long as no phis of one block overlap. The phis of a web with more than [`MAX_PHI_REGISTERS_PER_WEB`] phi registers are no
     /// longer recorded, which bounds the time to join webs.
     #[test]
     fn a_web_with_many_phis_is_no_longer_tracked() {
-        let mut hints = Hints::default();
+        let mut hints = CoalescingHints::default();
         let [first, second, third] = [0, 1, 2].map(Value::new);
-        let most = MAX_PHI_REGISTERS as i32;
+        let most = MAX_PHI_REGISTERS_PER_WEB as i32;
         for (value, blocks) in [(first, 0..most - 1), (second, most - 1..most), (third, most..most + 1)] {
             hints.nodes.push(WebNode {
                 parent: value,
@@ -373,14 +373,14 @@ mod tests {
         }
         assert!(!hints.would_phis_overlap(first, second, 0));
         hints.join_webs(first, second, 0);
-        assert_eq!((hints.find_root(second), hints.phi_registers[&first].len()), ((first, 0), MAX_PHI_REGISTERS));
+        assert_eq!((hints.find_root(second), hints.phi_registers[&first].len()), ((first, 0), MAX_PHI_REGISTERS_PER_WEB));
         hints.join_webs(first, third, 0);
         assert_eq!((hints.find_root(third), hints.phi_registers.len()), ((first, 0), 0));
     }
 
     #[test]
     fn phis_of_one_block_keep_webs_apart() {
-        let mut hints = Hints::default();
+        let mut hints = CoalescingHints::default();
         let values = [0, 1].map(Value::new);
         for value in values {
             hints.nodes.push(WebNode {

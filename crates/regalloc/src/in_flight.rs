@@ -30,23 +30,23 @@ use oriole_ir::{Block, Function, Operand, Pseudo, Value};
 use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
-use crate::hints::Hints;
-use crate::products::first_full_wait;
+use crate::hints::CoalescingHints;
+use crate::products::first_wait_for_all_products;
 use crate::registers::{Reg, RegisterSet};
 
 /// Maximum number of blocks to follow from the block with a matrix product to the start of the loop, counting the first block of the loop.
-const MAX_BLOCKS_TO_LOOP: usize = 4;
+const MAX_BLOCKS_TO_LOOP_START: usize = 4;
 /// Number of general registers that must be free in a loop of several blocks. With fewer, operands of matrix products that run into the
 /// next iteration are not kept in separate registers.
-const SPARE_REGISTERS: u32 = 16;
+const MIN_FREE_REGISTERS_IN_LOOP: u32 = 16;
 /// Maximum number of blocks between the start of a loop and the first wait for matrix products in it.
 const MAX_BLOCKS_TO_WAIT: usize = 8;
 /// Maximum number of address operands of recent `LDGSTS` instructions whose registers are avoided.
-const MAX_RECENT_READS: usize = 16;
+const MAX_RECENT_LDGSTS_READS: usize = 16;
 
 /// A block at the start of a loop in which matrix products of the previous iteration may still be running.
 #[derive(Clone)]
-struct LoopBlock {
+struct LoopStartBlock {
     /// The first block of the loop.
     start: Block,
     /// Position in the block of the first wait for all matrix products that were started before the block; the number of instructions if
@@ -57,10 +57,10 @@ struct LoopBlock {
 /// The operands that matrix products read across back edges, and the registers that these operands should not be in. Also the registers
 /// that asynchronous copies (`UTMALDG`, `UBLKCP`, `LDGSTS`) may still read.
 #[derive(Clone, Default)]
-pub(crate) struct InFlight {
+pub(crate) struct InFlightReads {
     /// For each block between the start of a loop and the first wait for matrix products in the loop: the start of the loop, and the
     /// position of the wait.
-    loop_blocks: FxHashMap<Block, LoopBlock>,
+    loop_blocks: FxHashMap<Block, LoopStartBlock>,
     /// For each loop, given by its first block: the registers that are in use at its start, or written before its first wait for matrix
     /// products.
     busy_registers: FxHashMap<Block, RegisterSet>,
@@ -70,18 +70,24 @@ pub(crate) struct InFlight {
     /// The current block, if the allocator has passed a wait for matrix products in it; otherwise `None`.
     waited_block: Option<Block>,
     /// Uniform registers that asynchronous copies have read, and may still be reading.
-    late_reads: RegisterSet,
+    async_copy_reads: RegisterSet,
     /// General registers that the latest `LDGSTS` (asynchronous copies to shared memory) of the block have read: first register and number
     /// of registers, oldest first.
-    recent_reads: VecDeque<(Reg, u8)>,
+    ldgsts_reads: VecDeque<(Reg, u8)>,
 }
 
-impl InFlight {
+impl InFlightReads {
     /// Finds the operands of matrix products that a `KEEP` (a pseudo operation that extends live ranges) keeps in registers up to the end
     /// of a block, and the starts of the loops that the block branches back to. `pressure` is the largest number of registers that are live
     /// at once in each block, `usable` the number of usable registers.
-    pub fn new(function: &Function, flow: &ControlFlow, pressure: &IndexVec<Block, u32>, usable: u32, hints: &mut Hints) -> InFlight {
-        let mut found = InFlight::default();
+    pub fn new(
+        function: &Function,
+        flow: &ControlFlow,
+        pressure: &IndexVec<Block, u32>,
+        usable: u32,
+        hints: &mut CoalescingHints,
+    ) -> InFlightReads {
+        let mut found = InFlightReads::default();
         let kept_at_end = |block: Block| {
             let insts = &function.blocks[block].insts;
             let end = insts.len().checked_sub(function.terminators(block).len() + 1)?;
@@ -92,11 +98,11 @@ impl InFlight {
         }
         for &block in flow.reverse_post_order() {
             let Some(keep) = kept_at_end(block) else { continue };
-            let Some(start) = flow.successors(block).iter().find_map(|&next| loop_start(flow, block, next)) else { continue };
+            let Some(start) = flow.successors(block).iter().find_map(|&next| find_loop_start(flow, block, next)) else { continue };
             let inside = blocks_up_to_wait(function, flow, start);
             // Where registers are scarce, keeping the operands in separate registers would cost moves in every block up to the wait.
             let most = inside.iter().map(|&(inside, _)| pressure[inside]).chain([pressure[block]]).max().unwrap_or(0);
-            if inside.len() > 1 && most + SPARE_REGISTERS > usable {
+            if inside.len() > 1 && most + MIN_FREE_REGISTERS_IN_LOOP > usable {
                 continue;
             }
             for value in function.sources(keep).iter().filter_map(Operand::value) {
@@ -105,7 +111,7 @@ impl InFlight {
             }
             if found.busy_registers.insert(start, RegisterSet::EMPTY).is_none() {
                 for (inside, wait_position) in inside {
-                    found.loop_blocks.entry(inside).or_insert(LoopBlock { start, wait_position });
+                    found.loop_blocks.entry(inside).or_insert(LoopStartBlock { start, wait_position });
                 }
             }
         }
@@ -113,7 +119,7 @@ impl InFlight {
     }
 
     /// If a loop starts at `block`, records the registers that are in use at its start.
-    pub fn note_loop_entry(&mut self, block: Block, occupied: &RegisterSet) {
+    pub fn record_registers_at_loop_start(&mut self, block: Block, occupied: &RegisterSet) {
         self.waited_block = None;
         if let Some(busy) = self.busy_registers.get_mut(&block) {
             *busy = busy.or(occupied);
@@ -122,7 +128,7 @@ impl InFlight {
 
     /// Records that the instruction at a position of a block writes `count` registers starting at `first`. A position after the wait for
     /// matrix products shows that the wait has been passed.
-    pub fn note_written(&mut self, block: Block, position: u32, first: Reg, count: u8) {
+    pub fn record_written_registers(&mut self, block: Block, position: u32, first: Reg, count: u8) {
         let Some(inside) = self.loop_blocks.get(&block) else { return };
         if position >= inside.wait_position {
             self.waited_block = Some(block);
@@ -139,44 +145,44 @@ impl InFlight {
     }
 
     /// Records that an `LDGSTS` (asynchronous copy to shared memory) reads `count` general registers starting at `first`.
-    pub fn note_recent_read(&mut self, first: Reg, count: u8) {
-        if self.recent_reads.len() == MAX_RECENT_READS {
-            self.recent_reads.pop_front();
+    pub fn record_ldgsts_read(&mut self, first: Reg, count: u8) {
+        if self.ldgsts_reads.len() == MAX_RECENT_LDGSTS_READS {
+            self.ldgsts_reads.pop_front();
         }
-        self.recent_reads.push_back((first, count));
+        self.ldgsts_reads.push_back((first, count));
     }
 
     /// Returns the general registers that the latest `LDGSTS` (asynchronous copies to shared memory) of the block have read; `None` if
     /// there are none.
-    pub fn recent_reads(&self) -> Option<RegisterSet> {
+    pub fn ldgsts_reads(&self) -> Option<RegisterSet> {
         let mut registers = RegisterSet::EMPTY;
-        self.recent_reads.iter().for_each(|&(first, count)| registers.insert(first, count));
-        (!self.recent_reads.is_empty()).then_some(registers)
+        self.ldgsts_reads.iter().for_each(|&(first, count)| registers.insert(first, count));
+        (!self.ldgsts_reads.is_empty()).then_some(registers)
     }
 
     /// Forgets the registers that `LDGSTS` instructions have read. Called at the start of a block.
-    pub fn forget_recent_reads(&mut self) {
-        self.recent_reads.clear();
+    pub fn forget_ldgsts_reads(&mut self) {
+        self.ldgsts_reads.clear();
     }
 
     /// Records that an asynchronous copy reads `count` uniform registers starting at `first`; it may do so long after its issue.
-    pub fn note_late_read(&mut self, first: Reg, count: u8) {
-        self.late_reads.insert(first, count);
+    pub fn record_async_copy_read(&mut self, first: Reg, count: u8) {
+        self.async_copy_reads.insert(first, count);
     }
 
     /// Forgets which uniform registers asynchronous copies have read. Called when no other uniform register is free.
-    pub fn forget_late_reads(&mut self) {
-        self.late_reads = RegisterSet::EMPTY;
+    pub fn forget_async_copy_reads(&mut self) {
+        self.async_copy_reads = RegisterSet::EMPTY;
     }
 
     /// Returns the uniform registers that asynchronous copies have read and may still be reading; `None` if there are none.
-    pub fn late_reads(&self) -> Option<RegisterSet> {
-        (self.late_reads != RegisterSet::EMPTY).then_some(self.late_reads)
+    pub fn async_copy_reads(&self) -> Option<RegisterSet> {
+        (self.async_copy_reads != RegisterSet::EMPTY).then_some(self.async_copy_reads)
     }
 
     /// Returns the registers that should not be assigned to a value, because a matrix product still reads the value while instructions of
     /// the next iteration use these registers; `None` if no such product reads the value.
-    pub fn registers_to_avoid(&self, hints: &mut Hints, value: Value) -> Option<&RegisterSet> {
+    pub fn registers_to_avoid(&self, hints: &mut CoalescingHints, value: Value) -> Option<&RegisterSet> {
         if self.carried_webs.is_empty() {
             return None;
         }
@@ -195,7 +201,7 @@ fn blocks_up_to_wait(function: &Function, flow: &ControlFlow, start: Block) -> V
             continue;
         }
         let insts = &function.blocks[block].insts;
-        let wait = first_full_wait(function, insts);
+        let wait = first_wait_for_all_products(function, insts);
         found.push((block, wait as u32));
         if wait == insts.len() {
             open.extend(flow.successors(block).iter().rev().filter(|&&next| flow.position(next) > flow.position(block)));
@@ -205,10 +211,10 @@ fn blocks_up_to_wait(function: &Function, flow: &ControlFlow, start: Block) -> V
 }
 
 /// Returns the first block of a loop around `block` if the successor `next` of `block` is that first block, or leads to it through fewer
-/// than [`MAX_BLOCKS_TO_LOOP`] blocks with a single successor; `None` otherwise.
-fn loop_start(flow: &ControlFlow, block: Block, next: Block) -> Option<Block> {
+/// than [`MAX_BLOCKS_TO_LOOP_START`] blocks with a single successor; `None` otherwise.
+fn find_loop_start(flow: &ControlFlow, block: Block, next: Block) -> Option<Block> {
     let mut next = next;
-    for _ in 0..MAX_BLOCKS_TO_LOOP {
+    for _ in 0..MAX_BLOCKS_TO_LOOP_START {
         if flow.position(next) <= flow.position(block) {
             return Some(next);
         }

@@ -3,51 +3,51 @@
 use oriole_ir::{Block, Function, Inst, RegFile};
 use oriole_support::IndexVec;
 
-use crate::dead_parts::DeadParts;
+use crate::dead_parts::DeadTupleParts;
 use crate::emit::{Emitter, MoveCapabilities};
-use crate::environment::Environment;
-use crate::liveness::{Flow, Liveness};
+use crate::environment::AllocationEnvironment;
+use crate::liveness::{ControlFlowAndLoops, Liveness};
 use crate::outcome::AllocateError;
 
 /// The inputs of the allocation of one register file.
 #[derive(Clone)]
-pub(crate) struct Inputs<'a> {
+pub(crate) struct AllocationInputs<'a> {
     /// The registers that the allocator may use, and those that calls overwrite.
-    pub env: &'a Environment,
+    pub env: &'a AllocationEnvironment,
     /// The capabilities of the target that determine how moves are made.
     move_capabilities: MoveCapabilities,
     /// The register file that is being allocated.
     pub file: RegFile,
     /// The control-flow graph and its loops.
-    pub flow: Flow,
+    pub flow: ControlFlowAndLoops,
     /// Liveness and next uses of the values of the register file being allocated.
     pub liveness: Liveness,
     /// Registers of tuples that are read for the last time while the rest of the tuple stays live.
-    pub dead_parts: DeadParts,
+    pub dead_parts: DeadTupleParts,
     /// For each block: its number of instructions before the moves and spill code of this register file are inserted.
     pub block_lengths: IndexVec<Block, u32>,
 }
 
-impl<'a> Inputs<'a> {
+impl<'a> AllocationInputs<'a> {
     /// Computes the inputs that all register files share.
-    pub fn new(function: &Function, env: &'a Environment) -> Inputs<'a> {
-        Inputs {
+    pub fn new(function: &Function, env: &'a AllocationEnvironment) -> AllocationInputs<'a> {
+        AllocationInputs {
             env,
             move_capabilities: MoveCapabilities::new(env.target),
             file: RegFile::General,
-            flow: Flow::new(function),
+            flow: ControlFlowAndLoops::new(function),
             liveness: Liveness::default(),
-            dead_parts: DeadParts::default(),
+            dead_parts: DeadTupleParts::default(),
             block_lengths: IndexVec::filled(function.blocks.len(), 0),
         }
     }
 
     /// Computes the inputs for a register file. The allocation of the previous file may have split edges, so control flow may be computed
     /// again.
-    pub fn start_file(&mut self, function: &Function, file: RegFile) -> Result<(), AllocateError> {
+    pub fn start_register_file(&mut self, function: &Function, file: RegFile) -> Result<(), AllocateError> {
         // `block_lengths` has as many entries as the function had blocks when `flow` was computed.
         if self.block_lengths.len() != function.blocks.len() {
-            self.flow = Flow::new(function);
+            self.flow = ControlFlowAndLoops::new(function);
         }
         self.file = file;
         self.block_lengths.clear();

@@ -3,15 +3,15 @@
 use oriole_ir::{Inst, Opcode, Operand, OperandKind, Part, Pseudo, Role, Value};
 use smallvec::SmallVec;
 
-use crate::assigner::Assigner;
-use crate::liveness::{FileInst, NextUse};
-use crate::operands::{fixed_constant_file, operand_width, part_in_file};
+use crate::assigner::RegisterAssigner;
+use crate::liveness::{NextUse, RegisterFileInst};
+use crate::operands::{file_of_fixed_constant, operand_width, part_in_file};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
-/// A value that an instruction reads. Several operands that read the same value share one `Use`.
+/// A value that an instruction reads. Several operands that read the same value share one `ValueUse`.
 #[derive(Clone, Copy)]
-pub(crate) struct Use {
+pub(crate) struct ValueUse {
     /// The value that is read.
     pub value: Value,
     /// The value's next use after this instruction; [`NextUse::NEVER`] if it dies here.
@@ -67,7 +67,7 @@ pub(crate) struct Reload {
 }
 
 /// A source that has to be in fixed registers when the instruction executes.
-pub(crate) struct Argument {
+pub(crate) struct FixedArgument {
     /// The first of the fixed registers.
     pub to: Reg,
     /// The source: a value of the register file being allocated, or a constant.
@@ -77,8 +77,8 @@ pub(crate) struct Argument {
     pub initial_register: Option<Reg>,
 }
 
-/// The registers, moves and reloads chosen so far for one instruction. Nothing is emitted before [`Assigner::emit_inst`].
-pub(crate) struct InstState {
+/// The registers, moves and reloads chosen so far for one instruction. Nothing is emitted before [`RegisterAssigner::emit_inst`].
+pub(crate) struct InstAllocationState {
     /// The instruction whose operands get registers.
     pub inst: Inst,
     /// Position of the instruction in its block.
@@ -86,7 +86,7 @@ pub(crate) struct InstState {
     /// Whether the instruction has tied operands (a source that shares the register of a result) in any register file.
     pub has_tied: bool,
     /// Values in the register file being allocated that the instruction reads, each once.
-    pub uses: SmallVec<[Use; 6]>,
+    pub uses: SmallVec<[ValueUse; 6]>,
     /// The results of the instruction in the register file being allocated.
     pub results: SmallVec<[ResultState; 2]>,
     /// Values that move before the instruction. Each is listed once, from its registers before the instruction to its final ones.
@@ -107,17 +107,17 @@ pub(crate) struct InstState {
     /// Registers that the instruction or the copies of its arguments overwrite: those of fixed arguments, fixed results and call clobbers.
     pub clobbered: RegisterSet,
     /// The sources that have to be in fixed registers when the instruction executes.
-    pub arguments: Vec<Argument>,
+    pub arguments: Vec<FixedArgument>,
 }
 
-impl InstState {
+impl InstAllocationState {
     /// Returns the use of a value; `None` if the instruction does not read it.
-    pub fn use_of(&self, value: Value) -> Option<&Use> {
+    pub fn use_of(&self, value: Value) -> Option<&ValueUse> {
         self.uses.iter().find(|used| used.value == value)
     }
 
     /// Returns whether a value must be in registers when the instruction executes, because an operand without a fixed register reads it.
-    pub fn is_pinned(&self, value: Value) -> bool {
+    pub fn needs_value_in_register(&self, value: Value) -> bool {
         self.use_of(value).is_some_and(|used| used.needs_register)
     }
 
@@ -153,20 +153,20 @@ impl InstState {
     }
 
     /// Records that result `number` gets `width` registers starting at `at`.
-    pub fn place_result(&mut self, number: usize, at: Reg, width: u8) {
+    pub fn set_result_registers(&mut self, number: usize, at: Reg, width: u8) {
         self.results[number].register = Some(at);
         self.result_registers.insert(at, width);
     }
 }
 
-impl Assigner<'_> {
+impl RegisterAssigner<'_> {
     /// Collects the values that an instruction reads and writes, and its operands in fixed registers. No register is chosen yet.
-    pub(crate) fn new_inst_state(&mut self, file_inst: FileInst) -> InstState {
+    pub(crate) fn new_inst_state(&mut self, file_inst: RegisterFileInst) -> InstAllocationState {
         let inst = file_inst.inst;
-        let mut uses: SmallVec<[Use; 6]> = SmallVec::new();
+        let mut uses: SmallVec<[ValueUse; 6]> = SmallVec::new();
         for read in self.inputs.liveness.reads(file_inst) {
             if !uses.iter().any(|used| used.value == read.value) {
-                uses.push(Use { value: read.value, next_use: read.next_use, register: None, needs_register: false });
+                uses.push(ValueUse { value: read.value, next_use: read.next_use, register: None, needs_register: false });
             }
         }
         let mut arguments = Vec::new();
@@ -185,7 +185,7 @@ impl Assigner<'_> {
         for result in &results {
             result.fixed.into_iter().for_each(|to| clobbered.insert(to, self.class_of(result.value).width));
         }
-        InstState {
+        InstAllocationState {
             inst,
             position: file_inst.position,
             has_tied: file_inst.has_tied,
@@ -194,7 +194,7 @@ impl Assigner<'_> {
             moved: Vec::new(),
             reloads: SmallVec::new(),
             dropped: SmallVec::new(),
-            released_parts: SmallVec::from_slice(self.inputs.dead_parts.read_last_by(inst)),
+            released_parts: SmallVec::from_slice(self.inputs.dead_parts.parts_read_last_by(inst)),
             result_registers: RegisterSet::EMPTY,
             free_before: self.registers.free,
             source_registers: self.registers.usable.without(&fixed),
@@ -204,7 +204,7 @@ impl Assigner<'_> {
     }
 
     /// Lists the results of the instruction that belong to the register file being allocated.
-    fn find_result_states(&self, file_inst: FileInst) -> SmallVec<[ResultState; 2]> {
+    fn find_result_states(&self, file_inst: RegisterFileInst) -> SmallVec<[ResultState; 2]> {
         let mut found = SmallVec::new();
         let mut writes = self.inputs.liveness.writes(file_inst).iter();
         for (operand, result) in self.function.results(file_inst.inst).iter().enumerate() {
@@ -220,15 +220,15 @@ impl Assigner<'_> {
 
     /// Lists the arguments in fixed registers, and sets `needs_register` of the values that other operands read. Operands of `KEEP` without
     /// a fixed register only extend live ranges, so they need no register.
-    fn find_arguments(&self, inst: Inst, uses: &mut SmallVec<[Use; 6]>, arguments: &mut Vec<Argument>) {
+    fn find_arguments(&self, inst: Inst, uses: &mut SmallVec<[ValueUse; 6]>, arguments: &mut Vec<FixedArgument>) {
         let is_keep = self.function.insts[inst].is(Pseudo::Keep);
         let mut require = |value: Value| uses.iter_mut().filter(|used| used.value == value).for_each(|used| used.needs_register = true);
         for source in self.function.sources(inst) {
             let part = part_in_file(self.function, source, self.inputs.file);
             match source.role {
-                Role::Fixed(to) if part.is_some() || fixed_constant_file(source) == Some(self.inputs.file) => {
+                Role::Fixed(to) if part.is_some() || file_of_fixed_constant(source) == Some(self.inputs.file) => {
                     let initial_register = part.and_then(|part| self.registers.register_of(part.value));
-                    arguments.push(Argument { to: Reg::from(to), from: *source, initial_register });
+                    arguments.push(FixedArgument { to: Reg::from(to), from: *source, initial_register });
                 }
                 Role::Fixed(_) => {}
                 _ if is_keep => {}
@@ -243,18 +243,18 @@ impl Assigner<'_> {
     }
 
     /// Returns the error for an instruction whose operands do not fit into the usable registers.
-    pub(crate) fn limit_error(&self, state: &InstState) -> AllocateError {
+    pub(crate) fn register_limit_error(&self, state: &InstAllocationState) -> AllocateError {
         AllocateError::Limit { inst: state.inst, file: self.inputs.file, available: self.inputs.env.limit(self.inputs.file) }
     }
 
     /// Returns the source that is tied to a result, that is, shares the register of the result; `None` if there is none.
-    pub(crate) fn tied_source(&self, state: &InstState, result: &ResultState) -> Option<Operand> {
+    pub(crate) fn tied_source(&self, state: &InstAllocationState, result: &ResultState) -> Option<Operand> {
         self.function.tied_to(state.inst, result.operand).copied()
     }
 
     /// Returns the first register of the source `tied` if its result can take over these registers: the source dies at the instruction, has
     /// the width of the result, starts at a multiple of the result's alignment, and no other result has these registers. Otherwise `None`.
-    pub(crate) fn inheritable_register(&self, state: &InstState, result: &ResultState, tied: &Operand) -> Option<Reg> {
+    pub(crate) fn inheritable_register(&self, state: &InstAllocationState, result: &ResultState, tied: &Operand) -> Option<Reg> {
         let part = part_in_file(self.function, tied, self.inputs.file)?;
         let used = state.use_of(part.value)?;
         let place = used.register? + part.first;
@@ -264,12 +264,12 @@ impl Assigner<'_> {
     }
 
     /// Returns whether an instruction may write its result before it has read all sources: asynchronous matrix products (`wgmma`) do.
-    pub(crate) fn writes_while_reading(&self, state: &InstState) -> bool {
+    pub(crate) fn writes_while_reading(&self, state: &InstAllocationState) -> bool {
         self.function.insts[state.inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
     }
 
     /// Records that a value moves to the registers starting at `to` before the instruction.
-    pub(crate) fn relocate(&mut self, state: &mut InstState, value: Value, to: Reg) {
+    pub(crate) fn move_value_before_inst(&mut self, state: &mut InstAllocationState, value: Value, to: Reg) {
         if let Some(from) = self.registers.vacate(value) {
             self.registers.occupy(value, to);
             state.note_move(value, from, to);
@@ -277,14 +277,14 @@ impl Assigner<'_> {
     }
 
     /// Drops (evicts) a value before the instruction. If a move of the value was recorded for this instruction, the move is removed.
-    pub(crate) fn drop_before(&mut self, state: &mut InstState, value: Value) {
+    pub(crate) fn evict_before_inst(&mut self, state: &mut InstAllocationState, value: Value) {
         state.moved.retain(|moved| moved.value != value);
-        self.drop_value(value);
+        self.evict_value(value);
     }
 
     /// Returns the registers that are free when the instruction writes its results: those that are free already, and those of sources, or
     /// parts of sources, that the instruction reads last.
-    pub(crate) fn free_for_results(&self, state: &InstState) -> RegisterSet {
+    pub(crate) fn registers_free_for_results(&self, state: &InstAllocationState) -> RegisterSet {
         let mut after = self.registers.free;
         if self.writes_while_reading(state) {
             return after.without(&state.result_registers);

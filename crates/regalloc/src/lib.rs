@@ -92,11 +92,11 @@ mod walk;
 
 use oriole_ir::{Function, RegFile};
 
-pub use environment::{Clobbers, Environment};
+pub use environment::{AllocationEnvironment, Clobbers};
 pub use outcome::{AllocateError, Allocation};
 pub use registers::{Reg, RegisterSet};
 
-use crate::assigner::Assigner;
+use crate::assigner::RegisterAssigner;
 
 /// The register files that are allocated before the general registers, in this order. Values of a register file are spilled to one that is
 /// allocated later.
@@ -107,30 +107,30 @@ pub const HIDDEN_REGISTERS: u32 = 2;
 
 /// Number of general registers up to which an allocation with bank preferences is accepted without comparison. Above it, the allocation is
 /// compared with one without bank preferences, because more registers may lower the occupancy.
-const MAX_UNCOMPARED_REGISTERS: u32 = 24;
+const MAX_REGISTERS_WITHOUT_COMPARISON: u32 = 24;
 
 /// Replaces the SSA values of a function by physical registers, and inserts spill code where there are not enough registers. Returns the
 /// resources that the allocated function uses.
-pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation, AllocateError> {
+pub fn allocate(function: &mut Function, env: &AllocationEnvironment) -> Result<Allocation, AllocateError> {
     if !function.is_ssa {
         return Err(AllocateError::Invalid("the function is not in SSA form".into()));
     }
     normalize::run(function)?;
     products::run(function, env);
     let accumulators = accumulators::divide_accumulators(function, env);
-    let mut assigner = Assigner::new(function, env, &accumulators);
+    let mut assigner = RegisterAssigner::new(function, env, &accumulators);
     for file in FILES_BEFORE_GENERAL {
         assigner.allocate_file(file)?;
     }
-    assigner.start_file(RegFile::General)?;
+    assigner.start_register_file(RegFile::General)?;
     // Bank preferences may break up aligned pairs of free registers that tuples need. If they cost registers, spills or moves, the
     // allocation without them is used.
     let mut banked_function = assigner.function.clone();
-    let mut banked = assigner.fork(&mut banked_function);
-    banked.prefer_banks();
+    let mut banked = assigner.clone_for_function(&mut banked_function);
+    banked.prefer_conflict_free_banks();
     let with_banks = allocate_general_registers(banked);
     if let Ok(allocation) = &with_banks
-        && allocation.registers_used + HIDDEN_REGISTERS <= MAX_UNCOMPARED_REGISTERS.min(env.full_occupancy_registers)
+        && allocation.registers_used + HIDDEN_REGISTERS <= MAX_REGISTERS_WITHOUT_COMPARISON.min(env.full_occupancy_registers)
     {
         *function = banked_function;
         return with_banks;
@@ -153,10 +153,10 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
 
 /// Assigns the general registers, which are allocated last, and deletes the pseudo operations. Returns the resources that the function uses
 /// in all register files.
-fn allocate_general_registers(mut assigner: Assigner<'_>) -> Result<Allocation, AllocateError> {
+fn allocate_general_registers(mut assigner: RegisterAssigner<'_>) -> Result<Allocation, AllocateError> {
     assigner.allocate_current_file()?;
     let mut allocation = Allocation::default();
-    let function = assigner.report(&mut allocation);
+    let function = assigner.finish_with_report(&mut allocation);
     rewrite::delete_pseudo_ops(function, &mut allocation);
     allocation.frame_bytes = function.frame_bytes;
     Ok(allocation)

@@ -23,7 +23,7 @@ use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
 use crate::lists::{BlockLists, ListRange};
-use crate::operands::{fixed_constant_file, phi_source};
+use crate::operands::{file_of_fixed_constant, phi_source};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
@@ -87,7 +87,7 @@ pub(crate) struct ValueAccess {
 
 /// An instruction that the allocation of the current register file has to handle: one with an operand of that register file, or a call.
 #[derive(Clone, Copy)]
-pub(crate) struct FileInst {
+pub(crate) struct RegisterFileInst {
     /// Position of the instruction in its block.
     pub position: u32,
     /// The instruction itself.
@@ -126,18 +126,18 @@ impl RegFileSet {
 #[derive(Clone, Default)]
 pub(crate) struct Liveness {
     /// For each block: the instructions that the allocation of the current register file has to handle.
-    insts: BlockLists<FileInst>,
+    insts: BlockLists<RegisterFileInst>,
     /// For each entry of `insts`: the values of the register file that the instruction reads, then those that it writes.
     accesses: Vec<ValueAccess>,
     /// For each block: the values of the register file that are live at its start.
     live_in: LiveIn,
     /// For each entry of `live_in`: the next use of the value, as a distance from the start of the block.
-    first_uses: Vec<NextUse>,
+    live_in_next_uses: Vec<NextUse>,
     /// For each block: the values that phis of its successors read at its end, each with the block that the phi is in.
     phi_sources: BlockLists<(Block, Value)>,
     /// For each block: its register pressure, the maximum number of registers that would be live at once if no value were evicted.
     pub pressure: IndexVec<Block, u32>,
-    /// For each instruction: the register files of its operands ([`files_of`]); `None` if not computed yet.
+    /// For each instruction: the register files of its operands ([`register_files_of`]); `None` if not computed yet.
     operand_files: IndexVec<Inst, Option<RegFileSet>>,
     /// For each value: the block that defines it; `None` if its definition was not found.
     defined_in: IndexVec<Value, Option<Block>>,
@@ -150,19 +150,19 @@ pub(crate) struct Liveness {
 
 /// The control flow graph and its loops.
 #[derive(Clone)]
-pub(crate) struct Flow {
+pub(crate) struct ControlFlowAndLoops {
     /// Predecessors, successors and order of the blocks.
     pub graph: ControlFlow,
     /// The natural loops of the function.
     pub loops: Loops,
 }
 
-impl Flow {
+impl ControlFlowAndLoops {
     /// Computes the control flow of a function.
-    pub fn new(function: &Function) -> Flow {
+    pub fn new(function: &Function) -> ControlFlowAndLoops {
         let graph = ControlFlow::compute(function);
         let loops = Loops::compute(function, &graph);
-        Flow { graph, loops }
+        ControlFlowAndLoops { graph, loops }
     }
 
     /// Returns the reachable blocks in reverse post-order.
@@ -174,36 +174,36 @@ impl Flow {
 impl Liveness {
     /// Computes liveness, next uses and pressure for the values of a register file. Returns an error if the function is not in strict SSA
     /// form.
-    pub fn compute(&mut self, function: &Function, flow: &Flow, file: RegFile) -> Result<(), AllocateError> {
+    pub fn compute(&mut self, function: &Function, flow: &ControlFlowAndLoops, file: RegFile) -> Result<(), AllocateError> {
         let values = function.values.len();
         self.defined_in.resize(values, None);
         self.last_exposed_in.resize(values, None);
         self.scratch_next_uses.resize(values, NextUse::NEVER);
         self.find_file_insts(function, flow, file);
         self.find_live_in(function, flow, file)?;
-        self.compute_first_uses(function, flow);
+        self.compute_live_in_next_uses(function, flow);
         self.compute_next_uses(function, flow);
         Ok(())
     }
 
     /// Returns the instructions of a block that the allocation of the current register file has to handle.
-    pub fn file_insts_of(&self, block: Block) -> &[FileInst] {
+    pub fn file_insts_of(&self, block: Block) -> &[RegisterFileInst] {
         self.insts.get(block)
     }
 
     /// Returns the instructions of all blocks that the allocation of the current register file has to handle.
-    pub fn file_insts(&self) -> &[FileInst] {
+    pub fn file_insts(&self) -> &[RegisterFileInst] {
         self.insts.all_items()
     }
 
     /// Returns the values of the register file that an instruction reads; none for phis, whose sources are read at the ends of the
     /// predecessors.
-    pub fn reads(&self, file_inst: FileInst) -> &[ValueAccess] {
+    pub fn reads(&self, file_inst: RegisterFileInst) -> &[ValueAccess] {
         &self.accesses[file_inst.reads.range()]
     }
 
     /// Returns the values of the register file that an instruction writes.
-    pub fn writes(&self, file_inst: FileInst) -> &[ValueAccess] {
+    pub fn writes(&self, file_inst: RegisterFileInst) -> &[ValueAccess] {
         &self.accesses[file_inst.writes.range()]
     }
 
@@ -213,8 +213,8 @@ impl Liveness {
     }
 
     /// Returns the next use of each value of [`Liveness::live_in`], in the same order, as a distance from the start of the block.
-    pub fn first_uses(&self, block: Block) -> &[NextUse] {
-        &self.first_uses[self.live_in.range(block)]
+    pub fn live_in_next_uses(&self, block: Block) -> &[NextUse] {
+        &self.live_in_next_uses[self.live_in.range(block)]
     }
 
     /// Forgets the cached set of register files of an instruction's operands, because an operand was replaced by one of another register
@@ -224,7 +224,7 @@ impl Liveness {
     }
 
     /// Lists the instructions that the allocation of a register file has to handle, and their operands in that register file.
-    fn find_file_insts(&mut self, function: &Function, flow: &Flow, file: RegFile) {
+    fn find_file_insts(&mut self, function: &Function, flow: &ControlFlowAndLoops, file: RegFile) {
         self.accesses.clear();
         self.operand_files.resize(function.insts.len(), None);
         self.insts.reset(function.blocks.len());
@@ -232,7 +232,7 @@ impl Liveness {
             let (files, accesses) = (&mut self.operand_files, &mut self.accesses);
             self.insts.fill(block, |found| {
                 for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
-                    let files = *files[inst].get_or_insert_with(|| files_of(function, inst));
+                    let files = *files[inst].get_or_insert_with(|| register_files_of(function, inst));
                     if files.has(file) {
                         found.extend(collect_file_inst(function, position as u32, inst, file, accesses));
                     }
@@ -242,7 +242,7 @@ impl Liveness {
     }
 
     /// Computes the values that are live at the start of each block. Returns an error if the function is not in strict SSA form.
-    fn find_live_in(&mut self, function: &Function, flow: &Flow, file: RegFile) -> Result<(), AllocateError> {
+    fn find_live_in(&mut self, function: &Function, flow: &ControlFlowAndLoops, file: RegFile) -> Result<(), AllocateError> {
         let mut needs: Vec<(Value, Need)> = Vec::new();
         self.phi_sources.reset(function.blocks.len());
         for &block in flow.reverse_post_order() {
@@ -281,7 +281,7 @@ impl Liveness {
     }
 
     /// Computes, for each block and each value that is live at its start, the distance to the next use.
-    fn compute_first_uses(&mut self, function: &Function, flow: &Flow) {
+    fn compute_live_in_next_uses(&mut self, function: &Function, flow: &ControlFlowAndLoops) {
         // First the next uses in the block itself, which are exact and not changed later.
         let mut own_uses = vec![NextUse::NEVER; self.live_in.all().len()];
         let mut nearest = std::mem::take(&mut self.scratch_next_uses);
@@ -296,8 +296,8 @@ impl Liveness {
                 self.reads(file_inst).iter().for_each(|read| nearest[read.value] = NextUse::NEVER);
             }
         }
-        self.first_uses.clear();
-        self.first_uses.extend(own_uses.iter().map(|&own_use| own_use.min(NextUse::FARTHEST)));
+        self.live_in_next_uses.clear();
+        self.live_in_next_uses.extend(own_uses.iter().map(|&own_use| own_use.min(NextUse::FARTHEST)));
         // Then the next uses in later blocks, visited in post-order. The second pass propagates distances over back edges to the blocks of
         // a loop.
         let rounds = if flow.loops.is_empty() { 1 } else { 2 };
@@ -306,7 +306,7 @@ impl Liveness {
                 self.find_uses_after_block(function, flow, block, &mut nearest, |_| {});
                 for at in self.live_in.range(block) {
                     if own_uses[at].is_never() {
-                        self.first_uses[at] = nearest[self.live_in.all()[at]].min(NextUse::FARTHEST);
+                        self.live_in_next_uses[at] = nearest[self.live_in.all()[at]].min(NextUse::FARTHEST);
                     }
                 }
                 self.reset_uses_after_block(flow, block, &mut nearest);
@@ -320,7 +320,7 @@ impl Liveness {
     fn find_uses_after_block(
         &self,
         function: &Function,
-        flow: &Flow,
+        flow: &ControlFlowAndLoops,
         block: Block,
         nearest: &mut IndexVec<Value, NextUse>,
         mut visit: impl FnMut(Value),
@@ -337,7 +337,7 @@ impl Liveness {
         };
         for &next in flow.graph.successors(block) {
             let way = way_to(next);
-            for (&value, first_use) in self.live_in(next).iter().zip(self.first_uses(next)) {
+            for (&value, first_use) in self.live_in(next).iter().zip(self.live_in_next_uses(next)) {
                 note(value, first_use.relative_to_earlier(way));
             }
         }
@@ -347,7 +347,7 @@ impl Liveness {
     }
 
     /// Resets the entries that [`Liveness::find_uses_after_block`] wrote to [`NextUse::NEVER`].
-    fn reset_uses_after_block(&self, flow: &Flow, block: Block, nearest: &mut IndexVec<Value, NextUse>) {
+    fn reset_uses_after_block(&self, flow: &ControlFlowAndLoops, block: Block, nearest: &mut IndexVec<Value, NextUse>) {
         for &next in flow.graph.successors(block) {
             self.live_in(next).iter().for_each(|&value| nearest[value] = NextUse::NEVER);
         }
@@ -358,7 +358,7 @@ impl Liveness {
 
     /// Computes the next use of each value after each instruction that accesses it, and the register pressure of all blocks, by a backward
     /// walk through each block.
-    fn compute_next_uses(&mut self, function: &Function, flow: &Flow) {
+    fn compute_next_uses(&mut self, function: &Function, flow: &ControlFlowAndLoops) {
         self.pressure.clear();
         self.pressure.resize(function.blocks.len(), 0);
         // For each value: the next use after the current instruction. A value with an entry other than NEVER is live there.
@@ -414,13 +414,13 @@ impl Liveness {
 
 /// Returns the register files of an instruction's operands; all register files for a call. Callers cache the result before the first file
 /// is allocated, so that it includes files whose operands have become physical registers since.
-fn files_of(function: &Function, inst: Inst) -> RegFileSet {
+fn register_files_of(function: &Function, inst: Inst) -> RegFileSet {
     let data = &function.insts[inst];
     let mut files = if data.is_machine(Opcode::CALL) { RegFileSet::ALL } else { RegFileSet::NONE };
     for operand in function.operands(inst) {
         match operand.kind {
             OperandKind::Value(part) => files.insert(function.values[part.value].file),
-            _ => fixed_constant_file(operand).into_iter().for_each(|file| files.insert(file)),
+            _ => file_of_fixed_constant(operand).into_iter().for_each(|file| files.insert(file)),
         }
     }
     if let Some(guard) = &data.guard
@@ -431,9 +431,15 @@ fn files_of(function: &Function, inst: Inst) -> RegFileSet {
     files
 }
 
-/// Returns the [`FileInst`] of an instruction and appends the values of the register file that it accesses to `accesses`. `None` for a phi
+/// Returns the [`RegisterFileInst`] of an instruction and appends the values of the register file that it accesses to `accesses`. `None` for a phi
 /// that defines no value of the register file.
-fn collect_file_inst(function: &Function, position: u32, inst: Inst, file: RegFile, accesses: &mut Vec<ValueAccess>) -> Option<FileInst> {
+fn collect_file_inst(
+    function: &Function,
+    position: u32,
+    inst: Inst,
+    file: RegFile,
+    accesses: &mut Vec<ValueAccess>,
+) -> Option<RegisterFileInst> {
     let data = &function.insts[inst];
     let (results, sources) = function.operands(inst).split_at(data.result_count());
     let (mut has_tied, mut has_fixed) = (false, false);
@@ -462,5 +468,5 @@ fn collect_file_inst(function: &Function, position: u32, inst: Inst, file: RegFi
     }
     let writes = ListRange::new(reads.range().end, accesses.len());
     let is_foreign_phi = data.is(Pseudo::Phi) && writes.is_empty();
-    (!is_foreign_phi).then_some(FileInst { position, inst, has_tied, has_fixed, reads, writes })
+    (!is_foreign_phi).then_some(RegisterFileInst { position, inst, has_tied, has_fixed, reads, writes })
 }

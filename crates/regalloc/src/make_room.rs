@@ -8,33 +8,33 @@
 
 use oriole_ir::Class;
 
-use crate::assigner::Assigner;
-use crate::inst_state::InstState;
-use crate::register_file::Window;
+use crate::assigner::RegisterAssigner;
+use crate::inst_state::InstAllocationState;
+use crate::register_file::RegisterWindow;
 use crate::registers::{Reg, RegisterSet};
 
-impl Assigner<'_> {
+impl RegisterAssigner<'_> {
     /// Frees an aligned window (consecutive registers) for a value of `class` before the instruction: the values in the window are moved or
     /// dropped (evicted). Returns the first register of the window; `None` if every window holds a source of the instruction.
-    pub(crate) fn make_room(&mut self, state: &mut InstState, class: Class) -> Option<Reg> {
+    pub(crate) fn make_room(&mut self, state: &mut InstAllocationState, class: Class) -> Option<Reg> {
         let within = state.source_registers.without(&state.result_registers);
         let spare = self.registers.free.and(&within).count();
         // With enough free registers the register file is only fragmented, and moves are cheaper than spills. The count ignores alignment,
         // so a value in the chosen window may still find no gap; the loop below then drops (evicts) it.
         let is_fragmented = spare >= u32::from(class.width);
-        let Window { first, .. } = self.registers.cheapest_window(class, &within, |mut values| {
+        let RegisterWindow { first, .. } = self.registers.cheapest_window(class, &within, |mut values| {
             values.try_fold(0, |cost, value| {
-                let own = if is_fragmented { u64::from(self.class_of(value).width) } else { self.drop_cost(value, state.position) };
-                (!state.is_pinned(value)).then_some(cost + own)
+                let own = if is_fragmented { u64::from(self.class_of(value).width) } else { self.eviction_cost(value, state.position) };
+                (!state.needs_value_in_register(value)).then_some(cost + own)
             })
         })?;
         let mut window = RegisterSet::EMPTY;
         window.insert(first, class.width);
-        for value in self.registers.residents_of(&window) {
+        for value in self.registers.values_in_registers(&window) {
             let free = self.registers.free.and(&state.source_registers).without(&window).without(&state.result_registers);
             match self.choose_registers(value, &free) {
-                Some(to) => self.relocate(state, value, to),
-                None => self.drop_before(state, value),
+                Some(to) => self.move_value_before_inst(state, value, to),
+                None => self.evict_before_inst(state, value),
             }
         }
         Some(first)
@@ -42,11 +42,11 @@ impl Assigner<'_> {
 
     /// Frees an aligned window (consecutive registers) for a result of `class` and returns its first register; `None` if that is
     /// impossible. A live value in the window moves before the instruction, or is dropped (evicted) at the instruction. Unlike in
-    /// [`Assigner::make_room`], sources may be dropped, since they are read before the result is written.
+    /// [`RegisterAssigner::make_room`], sources may be dropped, since they are read before the result is written.
     ///
     /// If the result has home registers ([`crate::accumulators`]), the window is `home`, and pieces of other accumulators in it are
     /// dropped.
-    pub(crate) fn make_room_for_result(&mut self, state: &mut InstState, class: Class, home: Option<Reg>) -> Option<Reg> {
+    pub(crate) fn make_room_for_result(&mut self, state: &mut InstAllocationState, class: Class, home: Option<Reg>) -> Option<Reg> {
         let mut within = self.registers.usable.without(&state.result_registers);
         if let Some(home) = home {
             let mut window = RegisterSet::EMPTY;
@@ -57,10 +57,10 @@ impl Assigner<'_> {
             state.uses.iter().for_each(|used| within = within.without(&self.registers.occupied_by(used.value)));
         }
         let spare = self.registers.free.without(&state.result_registers).count();
-        let Window { first, .. } = self.registers.cheapest_window(class, &within, |values| {
+        let RegisterWindow { first, .. } = self.registers.cheapest_window(class, &within, |values| {
             let (mut drops, mut shifted) = (0, 0);
             for value in values.filter(|&value| !state.frees_registers_of(value)) {
-                drops += self.drop_cost(value, state.position);
+                drops += self.eviction_cost(value, state.position);
                 shifted += u32::from(self.class_of(value).width);
             }
             // If enough registers are free, all values of the window can probably be moved. Moving one register costs 1 and dropping
@@ -69,14 +69,14 @@ impl Assigner<'_> {
         })?;
         let mut window = RegisterSet::EMPTY;
         window.insert(first, class.width);
-        for value in self.registers.residents_of(&window) {
+        for value in self.registers.values_in_registers(&window) {
             if state.frees_registers_of(value) {
                 continue;
             }
             let free = self.registers.free.without(&window).without(&state.result_registers).without(&state.clobbered);
-            let place = if self.accumulators.is_piece(value) { None } else { self.choose_registers(value, &free) };
+            let place = if self.accumulators.is_accumulator_piece(value) { None } else { self.choose_registers(value, &free) };
             match place {
-                Some(to) => self.relocate(state, value, to),
+                Some(to) => self.move_value_before_inst(state, value, to),
                 None => state.dropped.push(value),
             }
         }

@@ -82,7 +82,7 @@ impl PendingMoves {
     }
 
     /// Appends to `steps` all moves that are not part of a cycle, each after all moves that read its destination.
-    fn make_ready_moves(&mut self, moves: &[Move], steps: &mut Vec<CopyStep>) {
+    fn append_ready_moves(&mut self, moves: &[Move], steps: &mut Vec<CopyStep>) {
         let mut ready: Vec<Reg> = moves.iter().rev().map(|one| one.to).filter(|&to| self.is_ready(to)).collect();
         while let Some(to) = ready.pop() {
             let Some(from) = self.remove(to) else { continue };
@@ -121,7 +121,7 @@ impl PendingMoves {
 pub(crate) fn sequentialize(moves: &[Move], scratch: Option<Reg>) -> Vec<CopyStep> {
     let mut pending = PendingMoves::new(moves);
     let mut steps = Vec::new();
-    pending.make_ready_moves(moves, &mut steps);
+    pending.append_ready_moves(moves, &mut steps);
     // Every remaining destination is read by a remaining move. There are as many reads as destinations, so each is read exactly once:
     // only disjoint cycles remain.
     for &Move { to: start, .. } in moves {

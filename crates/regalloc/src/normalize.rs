@@ -11,7 +11,7 @@ use crate::outcome::AllocateError;
 /// Normalizes a function. Returns an error for code that the allocator cannot handle.
 pub(crate) fn run(function: &mut Function) -> Result<(), AllocateError> {
     for position in 0..function.layout.len() {
-        drop_redundant_branch(function, function.layout[position]);
+        delete_redundant_branch(function, function.layout[position]);
     }
     remove_unreachable_blocks(function);
     for position in 0..function.layout.len() {
@@ -19,8 +19,8 @@ pub(crate) fn run(function: &mut Function) -> Result<(), AllocateError> {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut kept = Vec::with_capacity(insts.len());
         for inst in insts {
-            check_sources(function, inst)?;
-            drop_unneeded_guard(function, inst);
+            check_copy_sources(function, inst)?;
+            remove_unneeded_guard(function, inst);
             kept.push(inst);
             if function.insts[inst].is(Pseudo::Copy) && function.insts[inst].result_count() > 1 {
                 split_copy(function, inst, &mut kept);
@@ -32,7 +32,7 @@ pub(crate) fn run(function: &mut Function) -> Result<(), AllocateError> {
 }
 
 /// Deletes a guarded branch that has the same target as the unguarded branch after it.
-fn drop_redundant_branch(function: &mut Function, block: Block) {
+fn delete_redundant_branch(function: &mut Function, block: Block) {
     let [first, second] = *function.terminators(block) else { return };
     let target = |inst: Inst| function.operands(inst).iter().find(|operand| matches!(operand.kind, OperandKind::Block(_))).map(|o| o.kind);
     if function.insts[first].op == function.insts[second].op && function.insts[second].guard.is_none() && target(first) == target(second) {
@@ -42,7 +42,7 @@ fn drop_redundant_branch(function: &mut Function, block: Block) {
 }
 
 /// Returns an error if a phi, copy or pack has a source that no move can copy.
-fn check_sources(function: &Function, inst: Inst) -> Result<(), AllocateError> {
+fn check_copy_sources(function: &Function, inst: Inst) -> Result<(), AllocateError> {
     let Op::Pseudo(pseudo @ (Pseudo::Phi | Pseudo::Copy | Pseudo::Pack)) = function.insts[inst].op else { return Ok(()) };
     let unsupported = |copy: &str| Err(AllocateError::Unsupported { inst, copy: copy.into() });
     for source in function.sources(inst) {
@@ -60,7 +60,7 @@ fn check_sources(function: &Function, inst: Inst) -> Result<(), AllocateError> {
 
 /// Removes the guard of a copy or pack without a tied operand (an old value that is kept where the guard is false). The result is then
 /// undefined where the guard is false, so the copy may be made unconditionally.
-fn drop_unneeded_guard(function: &mut Function, inst: Inst) {
+fn remove_unneeded_guard(function: &mut Function, inst: Inst) {
     let is_copy = function.insts[inst].is(Pseudo::Copy) || function.insts[inst].is(Pseudo::Pack);
     if is_copy && !function.sources(inst).iter().any(|source| matches!(source.role, Role::Tied(_))) {
         function.insts[inst].guard = None;

@@ -10,7 +10,7 @@ pub(crate) fn register(file: RegFile, first: Reg, count: u8) -> Operand {
 }
 
 /// Returns the register file of an operand; `None` for constants and other operands that are not registers.
-pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile> {
+pub(crate) fn register_file_of(function: &Function, operand: &Operand) -> Option<RegFile> {
     match operand.kind {
         OperandKind::Value(part) => Some(function.values[part.value].file),
         OperandKind::Register { file, .. } | OperandKind::Zero(file) => Some(file),
@@ -26,7 +26,7 @@ pub(crate) fn part_in_file(function: &Function, operand: &Operand, file: RegFile
 
 /// Returns the register file of an operand that is a constant but must be in a fixed register, so that the constant has to be copied there;
 /// `None` for other operands.
-pub(crate) fn fixed_constant_file(operand: &Operand) -> Option<RegFile> {
+pub(crate) fn file_of_fixed_constant(operand: &Operand) -> Option<RegFile> {
     match (operand.role, operand.kind) {
         (Role::Fixed(_), OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Reference(_)) => Some(RegFile::General),
         (Role::Fixed(_), OperandKind::Zero(file)) => Some(file),
@@ -46,7 +46,7 @@ pub(crate) fn operand_width(operand: &Operand) -> u8 {
 /// Returns register `number` of an operand (counted from 0) as an operand of one register. An integer is 64 bits wide: register 0 has the
 /// low half, register 1 the high half, further registers are zero. For an operand in a constant bank, the result is the 4-byte word
 /// `number` words after it.
-pub(crate) fn single_register(operand: &Operand, number: u8) -> Operand {
+pub(crate) fn single_register_of_operand(operand: &Operand, number: u8) -> Operand {
     let kind = match operand.kind {
         OperandKind::Value(part) => OperandKind::Value(Part { value: part.value, first: part.first + number, count: 1 }),
         OperandKind::Register { file, first, .. } => OperandKind::Register { file, first: first + u16::from(number), count: 1 },

@@ -28,7 +28,7 @@ const MAX_SET_ASIDE_ELEMENTS: usize = 64;
 /// A source of a `PACK` (which builds a tuple) that is defined in the same block: its value, its offset from the start of the tuple and its
 /// width, in registers.
 #[derive(Clone, Copy)]
-struct Element {
+struct TupleElement {
     value: Value,
     offset: u8,
     width: u8,
@@ -42,7 +42,7 @@ struct Pack {
     /// Register class of the tuple.
     class: Class,
     /// Those sources of the pack that are defined in the block.
-    elements: Vec<Element>,
+    elements: Vec<TupleElement>,
     /// Whether an element of the tuple has registers already, which determine the registers of the whole tuple.
     has_window: bool,
 }
@@ -118,7 +118,7 @@ impl PackWindows {
                 && !self.pack_of.contains_key(&part.value)
             {
                 self.pack_of.insert(part.value, (number, offset));
-                elements.push(Element { value: part.value, offset, width, position });
+                elements.push(TupleElement { value: part.value, offset, width, position });
             }
             offset += width;
         }

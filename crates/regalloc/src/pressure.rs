@@ -5,7 +5,7 @@ use oriole_ir::{Block, Function, Pseudo, RegFile, Value};
 use oriole_support::{IndexVec, SparseSet};
 
 /// Returns for each block the largest number of general registers that are live at once (its register pressure).
-pub(crate) fn general_pressure(function: &Function, flow: &ControlFlow) -> IndexVec<Block, u32> {
+pub(crate) fn general_register_pressure(function: &Function, flow: &ControlFlow) -> IndexVec<Block, u32> {
     let is_general = |value: Value| function.values[value].file == RegFile::General;
     let width = |value: Value| u32::from(function.values[value].width);
     let liveness = Liveness::compute_for(function, flow, is_general);

@@ -24,24 +24,24 @@ use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, Pseudo, RegFile, Rol
 use oriole_isa::Symbols;
 use rustc_hash::FxHashSet;
 
-use crate::environment::Environment;
+use crate::environment::AllocationEnvironment;
 use crate::operands::operand_width;
-use crate::pressure::general_pressure;
+use crate::pressure::general_register_pressure;
 
 /// Number of general registers that must stay free in the loop around an asynchronous matrix product and in the blocks up to the wait for
 /// it; with fewer, its operands are kept in registers only up to the end of its own block.
-const SPARE_REGISTERS: u32 = 16;
+const MIN_FREE_REGISTERS_TO_KEEP: u32 = 16;
 /// Maximum number of blocks after the block of a matrix product in which the operands of the product are kept in registers, because it may
 /// still be running.
-const MAX_KEEPING_BLOCKS: usize = 16;
+const MAX_BLOCKS_KEEPING_OPERANDS: usize = 16;
 
 /// Moves packs and extends live ranges around asynchronous matrix products in all blocks; see the module description.
-pub(crate) fn run(function: &mut Function, env: &Environment) {
+pub(crate) fn run(function: &mut Function, env: &AllocationEnvironment) {
     let mut running_at_end: Vec<(Block, Vec<Operand>)> = Vec::new();
     for block in function.layout.clone() {
         if function.blocks[block].insts.iter().any(|&inst| function.is_warpgroup_product(inst)) {
-            hoist_packs(function, block);
-            let running = keep_operands(function, block);
+            move_packs_before_fence(function, block);
+            let running = keep_product_operands_live(function, block);
             if !running.is_empty() {
                 running_at_end.push((block, running));
             }
@@ -51,13 +51,13 @@ pub(crate) fn run(function: &mut Function, env: &Environment) {
         let flow = ControlFlow::compute(function);
         let dominators = Dominators::compute(function, &flow);
         let loops = Loops::compute(function, &flow);
-        let pressure = general_pressure(function, &flow);
+        let pressure = general_register_pressure(function, &flow);
         let usable = env.usable_registers(RegFile::General).count();
         for (block, running) in running_at_end {
             let width: u32 = running.iter().map(|operand| u32::from(operand_width(operand))).sum();
             let later = blocks_up_to_wait(function, &flow, &dominators, block);
             let around = loops.innermost(block).map_or(&[][..], |around| loops.blocks(around));
-            let is_roomy = |inside: Block, kept: u32| pressure[inside] + kept + SPARE_REGISTERS <= usable;
+            let is_roomy = |inside: Block, kept: u32| pressure[inside] + kept + MIN_FREE_REGISTERS_TO_KEEP <= usable;
             if later.iter().all(|&(inside, _)| is_roomy(inside, width)) && around.iter().all(|&inside| is_roomy(inside, 0)) {
                 later.into_iter().for_each(|(inside, wait)| insert_keep(function, inside, wait, &running));
             }
@@ -67,11 +67,11 @@ pub(crate) fn run(function: &mut Function, env: &Environment) {
 
 /// Returns the position in a block of the first wait after which no matrix product from before the block runs. Such a wait allows no more
 /// product groups to be running than have ended in the block before it. Returns the number of instructions if there is no such wait.
-pub(crate) fn first_full_wait(function: &Function, insts: &[Inst]) -> usize {
+pub(crate) fn first_wait_for_all_products(function: &Function, insts: &[Inst]) -> usize {
     let mut groups = 0;
     let is_full_wait = |&inst: &Inst| {
-        groups += i64::from(is_group_end(function, inst));
-        pending_groups(function, inst).is_some_and(|pending| pending <= groups)
+        groups += i64::from(is_product_group_end(function, inst));
+        max_pending_product_groups(function, inst).is_some_and(|pending| pending <= groups)
     };
     insts.iter().position(is_full_wait).unwrap_or(insts.len())
 }
@@ -86,12 +86,12 @@ fn blocks_up_to_wait(function: &Function, flow: &ControlFlow, dominators: &Domin
     while let Some(before) = open.pop() {
         for &later in flow.successors(before) {
             let is_known = later == block || found.iter().any(|&(known, _)| known == later);
-            if is_known || found.len() == MAX_KEEPING_BLOCKS || !dominators.dominates(block, later) {
+            if is_known || found.len() == MAX_BLOCKS_KEEPING_OPERANDS || !dominators.dominates(block, later) {
                 continue;
             }
             let insts = &function.blocks[later].insts;
             let end = insts.len() - function.terminators(later).len();
-            let wait = first_full_wait(function, insts).min(end);
+            let wait = first_wait_for_all_products(function, insts).min(end);
             found.push((later, wait));
             if wait == end {
                 open.push(later);
@@ -120,7 +120,7 @@ fn insert_keep(function: &mut Function, block: Block, position: usize, running: 
 
 /// Returns whether an instruction is a matrix product without a result, which only ends a group of matrix products that are waited for
 /// together.
-pub(crate) fn is_group_end(function: &Function, inst: Inst) -> bool {
+pub(crate) fn is_product_group_end(function: &Function, inst: Inst) -> bool {
     function.is_warpgroup_product(inst) && function.defined(inst).next().is_none()
 }
 
@@ -133,14 +133,14 @@ fn product_operands(function: &Function, inst: Inst, with_accumulator: bool) -> 
 
 /// Returns the number of groups of matrix products that may still be running after a `WARPGROUP.DEPBAR`, the instruction that waits for
 /// them; `None` for other instructions.
-pub(crate) fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
+pub(crate) fn max_pending_product_groups(function: &Function, inst: Inst) -> Option<i64> {
     let is_group = function.insts[inst].is_machine(Opcode::WARPGROUP);
     function.sources(inst).iter().filter(|_| is_group).find_map(Operand::integer)
 }
 
 /// Moves each `PACK` that builds an operand of a matrix product to before the last preceding `WARPGROUP.ARRIVE` (a fence), if its sources
 /// are defined there.
-fn hoist_packs(function: &mut Function, block: Block) {
+fn move_packs_before_fence(function: &mut Function, block: Block) {
     let insts = std::mem::take(&mut function.blocks[block].insts);
     let products = insts.iter().copied().filter(|&inst| function.is_warpgroup_product(inst));
     let wanted: FxHashSet<Value> = products.flat_map(|inst| product_operands(function, inst, true)).collect();
@@ -149,8 +149,8 @@ fn hoist_packs(function: &mut Function, block: Block) {
     let mut after_fence: Vec<Inst> = Vec::new();
     let mut defined: FxHashSet<Value> = FxHashSet::default();
     for inst in insts {
-        let is_fence = function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups(function, inst).is_none();
-        if is_fence || pending_groups(function, inst).is_some() {
+        let is_fence = function.insts[inst].is_machine(Opcode::WARPGROUP) && max_pending_product_groups(function, inst).is_none();
+        if is_fence || max_pending_product_groups(function, inst).is_some() {
             kept.append(&mut after_fence);
             defined.clear();
         }
@@ -170,7 +170,7 @@ fn hoist_packs(function: &mut Function, block: Block) {
 
 /// Extends the live ranges of the operands of matrix products to the wait for the products, or to the end of the block. Returns the
 /// operands of products that run at the end of the block.
-fn keep_operands(function: &mut Function, block: Block) -> Vec<Operand> {
+fn keep_product_operands_live(function: &mut Function, block: Block) -> Vec<Operand> {
     let first_terminator = function.terminators(block).first().copied();
     let insts = std::mem::take(&mut function.blocks[block].insts);
     let mut kept = Vec::with_capacity(insts.len() + 1);
@@ -179,7 +179,7 @@ fn keep_operands(function: &mut Function, block: Block) -> Vec<Operand> {
     let mut running: Vec<(Operand, i64)> = Vec::new();
     let mut running_at_end = Vec::new();
     for inst in insts {
-        let pending = if Some(inst) == first_terminator { Some(-1) } else { pending_groups(function, inst) };
+        let pending = if Some(inst) == first_terminator { Some(-1) } else { max_pending_product_groups(function, inst) };
         if let Some(pending) = pending {
             let (ended, others): (Vec<(Operand, i64)>, _) = running.into_iter().partition(|&(_, groups)| groups > pending);
             running = others;
@@ -193,7 +193,7 @@ fn keep_operands(function: &mut Function, block: Block) -> Vec<Operand> {
                 kept.push(keep);
             }
         }
-        if is_group_end(function, inst) {
+        if is_product_group_end(function, inst) {
             running.iter_mut().for_each(|(_, groups)| *groups += 1);
         }
         if function.is_warpgroup_product(inst) {

@@ -48,7 +48,7 @@ impl RegisterFile {
 
     /// Resets the state for the next register file, whose values may use the registers in `allowed`. Vectors indexed by value are kept:
     /// each value belongs to one file, and no value is in registers between the allocation of two files.
-    pub fn start_file(&mut self, function: &Function, allowed: RegisterSet) {
+    pub fn start_register_file(&mut self, function: &Function, allowed: RegisterSet) {
         self.allowed = allowed;
         self.register_of.resize(function.values.len(), None);
         for class in function.values.iter().skip(self.widths.len()) {
@@ -58,7 +58,7 @@ impl RegisterFile {
     }
 
     /// Makes all allowed registers usable and free. The caller must have reset the registers of all values with
-    /// [`RegisterFile::forget_state`].
+    /// [`RegisterFile::forget_register_state`].
     pub fn clear(&mut self) {
         self.usable = self.allowed;
         self.free = self.allowed;
@@ -130,28 +130,28 @@ impl RegisterFile {
     }
 
     /// Removes registers from `usable`, so that no other value gets them until the block ends.
-    pub fn pin(&mut self, registers: &RegisterSet) {
+    pub fn pin_registers(&mut self, registers: &RegisterSet) {
         self.usable = self.usable.without(registers);
         self.free = self.free.without(registers);
     }
 
     /// Sets the first register of each value of `state`, the values in registers at the start or end of a block. Does not mark the
     /// registers as occupied.
-    pub fn restore_state(&mut self, state: &[ResidentValue]) {
+    pub fn restore_register_state(&mut self, state: &[ResidentValue]) {
         for &(value, register) in state {
             self.register_of[value] = Some(register);
         }
     }
 
     /// Records that the values of `state` are in no register. Does not mark their registers as free.
-    pub fn forget_state(&mut self, state: &[ResidentValue]) {
+    pub fn forget_register_state(&mut self, state: &[ResidentValue]) {
         for &(value, _) in state {
             self.register_of[value] = None;
         }
     }
 
     /// Appends all values that are in registers to `found`, with their first registers, in ascending order of registers.
-    pub fn add_residents(&self, found: &mut Vec<ResidentValue>) {
+    pub fn append_resident_values(&self, found: &mut Vec<ResidentValue>) {
         let occupied = self.usable.without(&self.free);
         found.reserve(occupied.count() as usize);
         occupied.for_each(|register| {
@@ -165,7 +165,7 @@ impl RegisterFile {
     }
 
     /// Returns the registers that the values of `state` occupy; `state` has values with their first registers.
-    pub fn occupied_in(&self, state: &[ResidentValue]) -> RegisterSet {
+    pub fn registers_occupied_in_state(&self, state: &[ResidentValue]) -> RegisterSet {
         let mut set = RegisterSet::EMPTY;
         state.iter().for_each(|&(value, register)| set.insert(register, self.widths[value]));
         set
@@ -173,7 +173,7 @@ impl RegisterFile {
 
     /// Returns the values that occupy at least one register of a set, widest first: wide values are harder to place, so callers place them
     /// first.
-    pub fn residents_of(&self, set: &RegisterSet) -> Vec<Value> {
+    pub fn values_in_registers(&self, set: &RegisterSet) -> Vec<Value> {
         let mut found: Vec<Value> = Vec::new();
         for value in set.iter().filter_map(|register| self.occupant(register)) {
             if !found.contains(&value) {
@@ -185,19 +185,24 @@ impl RegisterFile {
     }
 
     /// Returns the values that occupy any of the `width` registers starting at `first`, each once.
-    pub fn residents_of_window(&self, first: Reg, width: u8) -> Residents<'_> {
+    pub fn values_in_window(&self, first: Reg, width: u8) -> ValuesInWindow<'_> {
         let start = usize::from(first.number());
-        Residents { occupants: self.occupant[start..start + usize::from(width)].iter(), last: None }
+        ValuesInWindow { occupants: self.occupant[start..start + usize::from(width)].iter(), last: None }
     }
 
     /// Returns the aligned window (consecutive registers) for a value of `class`, within a set of registers, that is cheapest to clear; the
     /// lowest one among equals. `cost` returns the cost of clearing a window that holds these values, or `None` if it must not be cleared.
-    pub fn cheapest_window(&self, class: Class, within: &RegisterSet, cost: impl Fn(Residents<'_>) -> Option<u64>) -> Option<Window> {
-        let mut best: Option<Window> = None;
+    pub fn cheapest_window(
+        &self,
+        class: Class,
+        within: &RegisterSet,
+        cost: impl Fn(ValuesInWindow<'_>) -> Option<u64>,
+    ) -> Option<RegisterWindow> {
+        let mut best: Option<RegisterWindow> = None;
         for first in within.gap_starts(class).iter() {
-            let found = cost(self.residents_of_window(first, class.width));
+            let found = cost(self.values_in_window(first, class.width));
             if let Some(cost) = found.filter(|&cost| best.is_none_or(|best| cost < best.cost)) {
-                best = Some(Window { first, cost });
+                best = Some(RegisterWindow { first, cost });
             }
         }
         best
@@ -206,7 +211,7 @@ impl RegisterFile {
 
 /// A window of consecutive registers that [`RegisterFile::cheapest_window`] found.
 #[derive(Clone, Copy)]
-pub(crate) struct Window {
+pub(crate) struct RegisterWindow {
     /// The first register of the window.
     pub first: Reg,
     /// The cost of clearing the window, as computed by the caller.
@@ -215,14 +220,14 @@ pub(crate) struct Window {
 
 /// An iterator over the values in a window of registers, each once. A tuple occupies neighbouring registers, so comparing with the
 /// previous register is enough. Only a tuple with a released register between two others may be returned twice.
-pub(crate) struct Residents<'a> {
+pub(crate) struct ValuesInWindow<'a> {
     /// The occupants of the registers of the window that are not visited yet.
     occupants: std::slice::Iter<'a, Option<Value>>,
     /// The value that the iterator returned last; `None` before the first one.
     last: Option<Value>,
 }
 
-impl Iterator for Residents<'_> {
+impl Iterator for ValuesInWindow<'_> {
     type Item = Value;
 
     fn next(&mut self) -> Option<Value> {
@@ -252,7 +257,7 @@ mod tests {
         let mut usable = RegisterSet::EMPTY;
         usable.insert(Reg::new(4), 8);
         let mut registers = RegisterFile::new();
-        registers.start_file(&function, usable);
+        registers.start_register_file(&function, usable);
         values.iter().zip([4, 6, 9]).for_each(|(&value, first)| registers.occupy(value, Reg::new(first)));
         (registers, values)
     }

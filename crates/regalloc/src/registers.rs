@@ -8,10 +8,10 @@ use std::ops::Add;
 use oriole_ir::{Class, RegFile};
 
 /// Number of 64-bit words of a [`RegisterSet`].
-const WORDS: usize = 4;
+const REGISTER_SET_WORDS: usize = 4;
 /// Maximum number of registers by which the chosen gap may start above the lowest suitable one in order to keep an aligned pair or quad
 /// whole. Low registers are preferred, because the highest register number in use determines the occupancy.
-const MAX_GAP_DETOUR: u8 = 32;
+const MAX_GAP_DETOUR_REGISTERS: u8 = 32;
 
 /// The number of a register in its register file. The file is known from the context, as the allocator handles one register file at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -61,14 +61,14 @@ impl From<u8> for Reg {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RegisterSet {
     /// The registers as bits: register n is bit n % 64 of word n / 64.
-    words: [u64; WORDS],
+    words: [u64; REGISTER_SET_WORDS],
 }
 
 impl RegisterSet {
     /// The empty set.
-    pub const EMPTY: RegisterSet = RegisterSet { words: [0; WORDS] };
+    pub const EMPTY: RegisterSet = RegisterSet { words: [0; REGISTER_SET_WORDS] };
     /// Registers 0 to 255.
-    pub const ALL: RegisterSet = RegisterSet { words: [u64::MAX; WORDS] };
+    pub const ALL: RegisterSet = RegisterSet { words: [u64::MAX; REGISTER_SET_WORDS] };
 
     /// Returns the registers 0 to `count - 1`.
     pub fn first_n(count: u32) -> RegisterSet {
@@ -79,14 +79,15 @@ impl RegisterSet {
     /// Returns whether a register is in the set.
     pub fn has(&self, register: Reg) -> bool {
         let register = usize::from(register.0);
-        register < 64 * WORDS && self.words[register / 64] >> (register % 64) & 1 == 1
+        register < 64 * REGISTER_SET_WORDS && self.words[register / 64] >> (register % 64) & 1 == 1
     }
 
     /// Returns the index of the 64-bit word that has all of `count` registers starting at `first`, and a mask of their bits in it. `None`
     /// if they span two words, if `count` is 0, or if they are beyond the last word.
     fn word_and_mask(first: Reg, count: u8) -> Option<(usize, u64)> {
         let (word, bit) = (usize::from(first.0) / 64, u32::from(first.0) % 64);
-        (count != 0 && word < WORDS && bit + u32::from(count) <= 64).then(|| (word, u64::MAX >> (64 - u32::from(count)) << bit))
+        (count != 0 && word < REGISTER_SET_WORDS && bit + u32::from(count) <= 64)
+            .then(|| (word, u64::MAX >> (64 - u32::from(count)) << bit))
     }
 
     /// Adds `count` consecutive registers starting at `first`.
@@ -95,7 +96,9 @@ impl RegisterSet {
             self.words[word] |= bits;
             return;
         }
-        for register in first.tuple(count).map(|register| usize::from(register.0)).take_while(|&register| register < 64 * WORDS) {
+        for register in
+            first.tuple(count).map(|register| usize::from(register.0)).take_while(|&register| register < 64 * REGISTER_SET_WORDS)
+        {
             self.words[register / 64] |= 1 << (register % 64);
         }
     }
@@ -106,7 +109,9 @@ impl RegisterSet {
             self.words[word] &= !bits;
             return;
         }
-        for register in first.tuple(count).map(|register| usize::from(register.0)).take_while(|&register| register < 64 * WORDS) {
+        for register in
+            first.tuple(count).map(|register| usize::from(register.0)).take_while(|&register| register < 64 * REGISTER_SET_WORDS)
+        {
             self.words[register / 64] &= !(1 << (register % 64));
         }
     }
@@ -236,7 +241,7 @@ impl RegisterSet {
                 spread = spread.or(&groups.shifted_up(step));
             }
             let broken = places.without(&spread);
-            if let Some(place) = broken.lowest().filter(|&place| place < lowest + MAX_GAP_DETOUR) {
+            if let Some(place) = broken.lowest().filter(|&place| place < lowest + MAX_GAP_DETOUR_REGISTERS) {
                 return Some(place);
             }
         }
@@ -279,7 +284,7 @@ impl RegisterSet {
     /// Returns the registers in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Reg> + use<> {
         let words = self.words;
-        (0..WORDS).flat_map(move |at| {
+        (0..REGISTER_SET_WORDS).flat_map(move |at| {
             let mut word = words[at];
             std::iter::from_fn(move || {
                 if word == 0 {

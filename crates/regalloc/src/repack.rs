@@ -14,23 +14,23 @@ use std::cmp::Reverse;
 use oriole_ir::{Class, Operand};
 use smallvec::SmallVec;
 
-use crate::assigner::Assigner;
-use crate::inst_state::{InstState, Reload};
+use crate::assigner::RegisterAssigner;
+use crate::inst_state::{InstAllocationState, Reload};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
 /// A source of the instruction, or a copy of a tied source (one that shares the register of a result), that needs new registers.
 enum ItemToPlace {
-    /// A source, by its index in `InstState::uses`.
-    Use(usize),
+    /// A source, by its index in `InstAllocationState::uses`.
+    ValueUse(usize),
     /// A copy of the tied source, for the result with this index; the operand is the source.
     TiedCopy(usize, Operand),
 }
 
-impl Assigner<'_> {
+impl RegisterAssigner<'_> {
     /// Chooses new registers for all sources of an instruction that need a register, and for the results that share the register of a
     /// source. Returns an error if they do not fit into the usable registers.
-    pub(crate) fn repack(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
+    pub(crate) fn repack(&mut self, state: &mut InstAllocationState) -> Result<(), AllocateError> {
         // Registers chosen so far for tied results are discarded. Moves and reloads recorded so far remain; `note_move` updates their
         // destinations.
         state.result_registers = RegisterSet::EMPTY;
@@ -43,20 +43,20 @@ impl Assigner<'_> {
         let mut open = state.source_registers;
         let mut places: Vec<(ItemToPlace, Reg)> = Vec::new();
         for (class, item) in items {
-            let Some(place) = open.gap_starts(class).lowest() else { return Err(self.limit_error(state)) };
+            let Some(place) = open.gap_starts(class).lowest() else { return Err(self.register_limit_error(state)) };
             open.remove(place, class.width);
             places.push((item, place));
         }
-        self.move_sources(state, places, &state.source_registers.without(&open));
+        self.record_new_source_registers(state, places, &state.source_registers.without(&open));
         // Results inherit the registers of tied sources that die here.
         for number in 0..state.results.len() {
             if state.results[number].register.is_none()
                 && let Some(tied) = self.tied_source(state, &state.results[number])
             {
                 let Some(place) = self.inheritable_register(state, &state.results[number], &tied) else {
-                    return Err(self.limit_error(state));
+                    return Err(self.register_limit_error(state));
                 };
-                state.place_result(number, place, self.class_of(state.results[number].value).width);
+                state.set_result_registers(number, place, self.class_of(state.results[number].value).width);
             }
         }
         Ok(())
@@ -64,10 +64,10 @@ impl Assigner<'_> {
 
     /// Returns the sources and copies that need registers, with their register classes. A tied source that stays live needs a copy; a tied
     /// source that dies does not, because the result inherits its registers.
-    fn items_to_place(&self, state: &InstState) -> Vec<(Class, ItemToPlace)> {
+    fn items_to_place(&self, state: &InstAllocationState) -> Vec<(Class, ItemToPlace)> {
         let mut items: Vec<(Class, ItemToPlace)> = Vec::new();
         for (number, used) in state.uses.iter().enumerate().filter(|(_, used)| used.needs_register) {
-            items.push((self.class_of(used.value), ItemToPlace::Use(number)));
+            items.push((self.class_of(used.value), ItemToPlace::ValueUse(number)));
         }
         for (number, result) in state.results.iter().enumerate() {
             let Some(tied) = self.tied_source(state, result) else { continue };
@@ -83,19 +83,19 @@ impl Assigner<'_> {
 
     /// Records the new registers of the sources and copies; `places` gives the first register of each, and `filled` is the set of all these
     /// registers.
-    fn move_sources(&mut self, state: &mut InstState, places: Vec<(ItemToPlace, Reg)>, filled: &RegisterSet) {
+    fn record_new_source_registers(&mut self, state: &mut InstAllocationState, places: Vec<(ItemToPlace, Reg)>, filled: &RegisterSet) {
         // The registers of all sources are freed before any are occupied again, because a source may get registers that another source
         // still occupies.
         let mut origins: SmallVec<[Option<Reg>; 6]> = SmallVec::new();
         for used in &state.uses {
             origins.push(if used.needs_register { self.registers.vacate(used.value) } else { None });
         }
-        for value in self.registers.residents_of(filled) {
-            self.drop_before(state, value);
+        for value in self.registers.values_in_registers(filled) {
+            self.evict_before_inst(state, value);
         }
         for (item, place) in places {
             match item {
-                ItemToPlace::Use(number) => {
+                ItemToPlace::ValueUse(number) => {
                     let value = state.uses[number].value;
                     self.registers.occupy(value, place);
                     state.uses[number].register = Some(place);
@@ -106,7 +106,7 @@ impl Assigner<'_> {
                     }
                 }
                 ItemToPlace::TiedCopy(number, tied) => {
-                    state.place_result(number, place, self.class_of(state.results[number].value).width);
+                    state.set_result_registers(number, place, self.class_of(state.results[number].value).width);
                     state.results[number].tied_copy = Some(tied);
                 }
             }

@@ -29,20 +29,20 @@
 use oriole_ir::{Block, Function, Op, Operand, Pseudo, RegFile, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::hints::Hints;
-use crate::liveness::{Flow, Liveness};
+use crate::hints::CoalescingHints;
+use crate::liveness::{ControlFlowAndLoops, Liveness};
 use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
 /// Allocation unit of the hardware: the number of registers of a thread grows in steps of this size.
-const ALLOCATION_UNIT: u32 = 8;
+const REGISTER_ALLOCATION_UNIT: u32 = 8;
 
 /// Maximum number of registers of a register file.
-const MAX_REGISTERS: u16 = 256;
+const MAX_REGISTERS_PER_FILE: u16 = 256;
 
 /// The registers of the current block that are reserved for the definitions of phi sources.
 #[derive(Clone, Default)]
-pub(crate) struct Reservations {
+pub(crate) struct RegisterReservations {
     /// Values that phis read, and values that are packed into such values.
     joined_values: FxHashSet<Value>,
     /// Number of registers that the function needs even without reservations, rounded up to an allocation unit.
@@ -67,7 +67,7 @@ struct ReservedRegister {
 }
 
 /// The registers that may be chosen for one value, in two degrees of preference.
-pub(crate) struct RegisterChoice {
+pub(crate) struct RegisterCandidates {
     /// Free registers whose use does not raise the number of registers of the function, except those reserved for a value that is defined
     /// while this value is live.
     pub unreserved: RegisterSet,
@@ -75,10 +75,10 @@ pub(crate) struct RegisterChoice {
     pub preferred: RegisterSet,
 }
 
-impl Reservations {
+impl RegisterReservations {
     /// Finds the values of a register file that phis read. No block has reserved registers yet.
-    pub fn find(function: &Function, flow: &Flow, liveness: &Liveness, file: RegFile) -> Reservations {
-        let mut found = Reservations::default();
+    pub fn find(function: &Function, flow: &ControlFlowAndLoops, liveness: &Liveness, file: RegFile) -> RegisterReservations {
+        let mut found = RegisterReservations::default();
         for &block in flow.reverse_post_order() {
             for &phi in function.phis(block) {
                 let sources = function.sources(phi).chunks_exact(2).filter_map(|pair| part_in_file(function, &pair[0], file));
@@ -96,12 +96,12 @@ impl Reservations {
                 found.joined_values.extend(sources.filter(|&part| part == function.whole(part.value)).map(|part| part.value));
             }
         }
-        found.needed_registers = liveness.pressure.iter().copied().max().unwrap_or(0).next_multiple_of(ALLOCATION_UNIT);
+        found.needed_registers = liveness.pressure.iter().copied().max().unwrap_or(0).next_multiple_of(REGISTER_ALLOCATION_UNIT);
         found
     }
 
     /// Finds the registers to reserve in a block, which has `length` instructions, for the definitions of phi sources.
-    pub fn enter_block(&mut self, function: &Function, liveness: &Liveness, hints: &mut Hints, block: Block, length: u32) {
+    pub fn enter_block(&mut self, function: &Function, liveness: &Liveness, hints: &mut CoalescingHints, block: Block, length: u32) {
         self.reserved_registers.clear();
         self.last_uses.clear();
         self.reserved = RegisterSet::EMPTY;
@@ -114,7 +114,7 @@ impl Reservations {
             }
             for write in liveness.writes(file_inst).iter().filter(|write| self.joined_values.contains(&write.value)) {
                 let width = function.values[write.value].width;
-                let place = hints.hinted_register(write.value).filter(|place| place.number() + u16::from(width) <= MAX_REGISTERS);
+                let place = hints.hinted_register(write.value).filter(|place| place.number() + u16::from(width) <= MAX_REGISTERS_PER_FILE);
                 let Some(place) = place else { continue };
                 self.reserved.insert(place, width);
                 let reservation = |register| ReservedRegister { register, value: write.value, position: file_inst.position };
@@ -141,7 +141,7 @@ impl Reservations {
 
     /// Returns the registers among `free` that should be chosen for a value that the current block defines; `None` if the block has no
     /// reserved registers, or does not define the value. `used` is one more than the highest register in use.
-    pub fn register_choice(&self, value: Value, free: &RegisterSet, used: u16) -> Option<RegisterChoice> {
+    pub fn candidate_registers(&self, value: Value, free: &RegisterSet, used: u16) -> Option<RegisterCandidates> {
         if self.reserved_registers.is_empty() {
             return None;
         }
@@ -154,6 +154,6 @@ impl Reservations {
         }
         let affordable = RegisterSet::first_n(self.needed_registers.max(u32::from(used)));
         let unreserved = free.without(&avoided).and(&affordable);
-        Some(RegisterChoice { unreserved, preferred: unreserved.and(&self.reserved) })
+        Some(RegisterCandidates { unreserved, preferred: unreserved.and(&self.reserved) })
     }
 }

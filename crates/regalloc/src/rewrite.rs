@@ -6,26 +6,26 @@
 use oriole_ir::{Block, Function, Inst, Op, OperandKind, Pseudo, RegFile, Value};
 use rustc_hash::FxHashMap;
 
-use crate::assigner::Assigner;
+use crate::assigner::RegisterAssigner;
 use crate::outcome::{AllocateError, Allocation};
 use crate::registers::Reg;
 
 /// A spilled value and the first register that its store reads.
 type SpillStore = (Value, Reg);
 
-impl Assigner<'_> {
+impl RegisterAssigner<'_> {
     /// Deletes the phis, copies and packs of the current register file. Inserts spill stores, phis of shadows (values of another register
     /// file with the content of spilled ones), and edge code at the start of blocks.
     pub(crate) fn rewrite_blocks(&mut self) -> Result<(), AllocateError> {
         let mut shadow_phis = self.shadow_phis();
-        let stores = self.stores_by_definition();
+        let stores = self.spill_stores_by_definition();
         for place in 0..self.inputs.flow.reverse_post_order().len() {
             let block = self.inputs.flow.reverse_post_order()[place];
             let mut insts = std::mem::take(&mut self.output.insts[block]);
             // In the common case without spills, the instruction list stays the same, except for deleted pseudo operations.
             if stores.is_none() && shadow_phis.is_empty() && self.borders.entry_code[block].is_empty() {
                 if self.output.has_pseudo_ops[block] {
-                    insts.retain(|&inst| !self.is_replaced(inst));
+                    insts.retain(|&inst| !self.is_replaced_by_moves(inst));
                 }
                 self.function.blocks[block].insts = insts;
                 continue;
@@ -42,7 +42,7 @@ impl Assigner<'_> {
         let mut phis: FxHashMap<Block, Vec<Inst>> = FxHashMap::default();
         if self.inputs.file != RegFile::General {
             for (block, phi) in std::mem::take(&mut self.borders.phis_without_register) {
-                phis.entry(block).or_default().extend(self.spills.shadow_phi(self.function, phi, self.inputs.file));
+                phis.entry(block).or_default().extend(self.spills.create_shadow_phi(self.function, phi, self.inputs.file));
             }
         }
         phis
@@ -50,7 +50,7 @@ impl Assigner<'_> {
 
     /// Returns, for each instruction that defines spilled values, these values with the first register that the store of each reads; `None`
     /// if no value is spilled.
-    fn stores_by_definition(&self) -> Option<FxHashMap<Inst, Vec<SpillStore>>> {
+    fn spill_stores_by_definition(&self) -> Option<FxHashMap<Inst, Vec<SpillStore>>> {
         let mut stores: FxHashMap<Inst, Vec<SpillStore>> = FxHashMap::default();
         let mut is_any_spilled = false;
         for value in self.function.values.indices().filter(|&value| self.is_in_current_file(value) && self.spills.needs_store(value)) {
@@ -87,26 +87,26 @@ impl Assigner<'_> {
         insts.extend(new_phis);
         insts.append(&mut self.borders.entry_code[block]);
         for (phi, store) in spilled_phis {
-            self.emit_store(store, phi, &mut insts)?;
+            self.emit_spill_store(store, phi, &mut insts)?;
         }
         for &inst in &output[phis..] {
             if !self.is_replaced_copy(inst) {
                 insts.push(inst);
             }
             for &store in stores.and_then(|stores| stores.get(&inst)).map_or(&[][..], |values| values) {
-                self.emit_store(store, inst, &mut insts)?;
+                self.emit_spill_store(store, inst, &mut insts)?;
             }
         }
         Ok(insts)
     }
 
     /// Emits the spill store of a value, which is in registers starting at `at`, after its definition.
-    fn emit_store(&mut self, (value, at): SpillStore, definition: Inst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    fn emit_spill_store(&mut self, (value, at): SpillStore, definition: Inst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         self.spills.store(value, at, &mut self.inputs.emitter(self.function, out, definition))
     }
 
     /// Returns whether an instruction is a phi, copy or pack of the current register file, which the allocation has replaced by moves.
-    fn is_replaced(&self, inst: Inst) -> bool {
+    fn is_replaced_by_moves(&self, inst: Inst) -> bool {
         match self.function.insts[inst].op {
             Op::Pseudo(Pseudo::Phi) => self.function.operands(inst)[0].value().is_some_and(|value| self.is_in_current_file(value)),
             _ => self.is_replaced_copy(inst),

@@ -18,8 +18,8 @@ use oriole_ir::{Block, OperandKind, Role, Space, Value};
 use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
-use crate::assigner::Assigner;
-use crate::frame::slot_align;
+use crate::assigner::RegisterAssigner;
+use crate::frame::slot_align_bytes;
 
 /// The live interval of a spilled value, in positions of a linear order of all instructions.
 #[derive(Clone, Copy)]
@@ -32,20 +32,20 @@ struct LiveInterval {
     end: u32,
 }
 
-impl Assigner<'_> {
+impl RegisterAssigner<'_> {
     /// Assigns new offsets to all spill slots, so that slots which are not in use at the same time share memory. `first` is the byte offset
     /// in the frame where the slots begin.
-    pub(crate) fn share_slots(&mut self, first: u32) {
+    pub(crate) fn share_spill_slots(&mut self, first: u32) {
         let frame = &self.spills.frame;
-        if frame.slots.is_empty() && frame.private_slots.is_empty() {
+        if frame.slots.is_empty() && frame.unowned_slots.is_empty() {
             return;
         }
         let intervals = self.live_intervals();
         let mut new_offsets: FxHashMap<u32, u32> = FxHashMap::default();
         let mut end = first;
         // Slots that belong to no value (temporary slots) come first and are not shared.
-        for slot in &frame.private_slots {
-            end = end.next_multiple_of(slot_align(slot.words));
+        for slot in &frame.unowned_slots {
+            end = end.next_multiple_of(slot_align_bytes(slot.words));
             for word in 0..slot.words {
                 new_offsets.insert(slot.offset + 4 * word, end + 4 * word);
             }
@@ -61,7 +61,7 @@ impl Assigner<'_> {
             }
             let class = self.class_of(interval.value);
             let offset = free.get_mut(&class.width).and_then(Vec::pop).unwrap_or_else(|| {
-                let offset = end.next_multiple_of(slot_align(u32::from(class.width)));
+                let offset = end.next_multiple_of(slot_align_bytes(u32::from(class.width)));
                 end = offset + 4 * u32::from(class.width);
                 offset
             });
@@ -72,7 +72,7 @@ impl Assigner<'_> {
             }
         }
         self.function.frame_bytes = end;
-        self.rewrite_offsets(&new_offsets);
+        self.rewrite_spill_offsets(&new_offsets);
     }
 
     /// Returns the live intervals of all values with a spill slot, sorted by start.
@@ -127,7 +127,7 @@ impl Assigner<'_> {
     }
 
     /// Replaces the byte offsets of all spill loads and stores: `new_offsets` maps the old offset of each 4-byte word to the new one.
-    fn rewrite_offsets(&mut self, new_offsets: &FxHashMap<u32, u32>) {
+    fn rewrite_spill_offsets(&mut self, new_offsets: &FxHashMap<u32, u32>) {
         for position in 0..self.function.layout.len() {
             for inst in self.function.blocks[self.function.layout[position]].insts.clone() {
                 let is_spill = self.function.insts[inst].memory.is_some_and(|memory| self.function.accesses[memory].space == Space::Spill);

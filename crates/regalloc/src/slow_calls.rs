@@ -7,12 +7,12 @@
 use oriole_ir::{Function, RegFile, Value};
 use oriole_support::{Index, IndexVec};
 
-use crate::environment::Environment;
+use crate::environment::AllocationEnvironment;
 use crate::liveness::Liveness;
 use crate::registers::{Reg, RegisterSet};
 
 /// Number of general registers that instructions can name (R0 to R254).
-const GENERAL_REGISTERS: u16 = 255;
+const GENERAL_REGISTER_COUNT: u16 = 255;
 
 /// The values that are live across calls of slow paths (functions for the rare cases of an operation), and the registers that these calls
 /// overwrite.
@@ -28,7 +28,7 @@ pub(crate) struct LiveAcrossSlowCalls {
 
 impl LiveAcrossSlowCalls {
     /// Finds the calls of slow paths in a function, and the values of a register file that are live across them.
-    pub fn find(function: &Function, env: &Environment, liveness: &Liveness, file: RegFile) -> LiveAcrossSlowCalls {
+    pub fn find(function: &Function, env: &AllocationEnvironment, liveness: &Liveness, file: RegFile) -> LiveAcrossSlowCalls {
         let mut found = LiveAcrossSlowCalls::default();
         for &block in &function.layout {
             for &inst in function.blocks[block].insts.iter().filter(|&&inst| function.calls_slow_path(inst)) {
@@ -42,15 +42,15 @@ impl LiveAcrossSlowCalls {
                 }
             }
         }
-        let last = (0..GENERAL_REGISTERS).rev().find(|&register| found.clobbered.has(Reg::new(register)));
+        let last = (0..GENERAL_REGISTER_COUNT).rev().find(|&register| found.clobbered.has(Reg::new(register)));
         found.clobbered_end = last.map_or(0, |register| register + 1);
         found
     }
 
     /// Returns the registers among `free` that a value prefers because calls of slow paths do not overwrite them; `None` if it has no
-    /// preference. `used_end` is the number of the highest register in use, plus one.
-    pub fn preferred_registers(&self, value: Value, free: &RegisterSet, used_end: u16) -> Option<RegisterSet> {
+    /// preference. `used_register_end` is the number of the highest register in use, plus one.
+    pub fn preferred_registers(&self, value: Value, free: &RegisterSet, used_register_end: u16) -> Option<RegisterSet> {
         let is_live_across = value.position() < self.is_live_across.len() && self.is_live_across[value];
-        is_live_across.then(|| free.without(&self.clobbered).and(&RegisterSet::first_n(used_end.max(self.clobbered_end).into())))
+        is_live_across.then(|| free.without(&self.clobbered).and(&RegisterSet::first_n(used_register_end.max(self.clobbered_end).into())))
     }
 }

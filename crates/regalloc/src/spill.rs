@@ -28,13 +28,13 @@ use crate::outcome::AllocateError;
 use crate::registers::Reg;
 
 /// Returns the register file to which values of `file` are spilled: the one of their shadows, the values that hold the spilled content.
-fn shadow_file(file: RegFile) -> RegFile {
+fn spill_target_file(file: RegFile) -> RegFile {
     if file == RegFile::UniformPredicate { RegFile::Uniform } else { RegFile::General }
 }
 
 /// The spilled values, and where their contents are kept: in stack slots, or in shadows (values of another register file).
 #[derive(Clone)]
-pub(crate) struct Spills {
+pub(crate) struct SpilledValues {
     /// For each value: whether it needs a spill store after its definition, because a reload reads it from memory or from its shadow (a
     /// value of another register file).
     needs_store: IndexVec<Value, bool>,
@@ -46,26 +46,26 @@ pub(crate) struct Spills {
     pub frame: SpillFrame,
 }
 
-impl Spills {
-    /// Creates the state of a function without spills. `slot_owners` maps each value that shares the spill slot of another value to that
+impl SpilledValues {
+    /// Creates the state of a function without spills. `spill_slot_owners` maps each value that shares the spill slot of another value to that
     /// value.
-    pub fn new(stack_pointer: Reg, slot_owners: FxHashMap<Value, Value>) -> Spills {
-        Spills {
+    pub fn new(stack_pointer: Reg, spill_slot_owners: FxHashMap<Value, Value>) -> SpilledValues {
+        SpilledValues {
             needs_store: IndexVec::new(),
             rematerializable: IndexVec::new(),
             shadows: FxHashMap::default(),
-            frame: SpillFrame::new(stack_pointer, slot_owners),
+            frame: SpillFrame::new(stack_pointer, spill_slot_owners),
         }
     }
 
     /// Resets the state for the next register file. If `rematerializes` is true, finds the values of the register file that can be
     /// rematerialized.
-    pub fn start_file(&mut self, function: &Function, liveness: &Liveness, file: RegFile, rematerializes: bool) {
+    pub fn start_register_file(&mut self, function: &Function, liveness: &Liveness, file: RegFile, rematerializes: bool) {
         self.needs_store.clear();
         self.needs_store.resize(function.values.len(), false);
         self.rematerializable.resize(function.values.len(), None);
         self.shadows.clear();
-        self.frame.start_file();
+        self.frame.start_register_file();
         for file_inst in liveness.file_insts().iter().filter(|_| rematerializes) {
             if let Some(value) = rematerializable_result(function, file_inst.inst, file) {
                 self.rematerializable[value] = Some(file_inst.inst);
@@ -93,7 +93,7 @@ impl Spills {
 
     /// Returns the relative cost of dropping (evicting) a value: 1 if it is rematerialized (no memory access), 3 if it has a store already
     /// (dropping adds a load), 5 if it has none (dropping adds a store and a load).
-    pub fn drop_weight(&self, value: Value) -> u64 {
+    pub fn eviction_weight(&self, value: Value) -> u64 {
         if self.is_rematerializable(value) {
             1
         } else if self.needs_store[value] {
@@ -105,9 +105,9 @@ impl Spills {
 
     /// Returns the offset of the spill slot of a value, in bytes from the stack pointer, and records that the value needs a store because
     /// the slot is read.
-    pub fn slot_to_read(&mut self, value: Value, function: &mut Function) -> u32 {
+    pub fn spill_slot_to_read(&mut self, value: Value, function: &mut Function) -> u32 {
         self.needs_store[value] = true;
-        self.frame.slot_offset(value, function)
+        self.frame.spill_slot_offset(value, function)
     }
 
     /// Returns the shadow of a value (the value of another register file that holds its spilled content), and records that the value needs
@@ -123,7 +123,7 @@ impl Spills {
         if let Some(&shadow) = self.shadows.get(&value) {
             return shadow;
         }
-        let shadow = function.new_value(Class::new(shadow_file(file), function.values[value].width));
+        let shadow = function.new_value(Class::new(spill_target_file(file), function.values[value].width));
         self.shadows.insert(value, shadow);
         shadow
     }
@@ -134,7 +134,7 @@ impl Spills {
             return rematerialize(inst, part, to, emitter);
         }
         if emitter.file == RegFile::General {
-            let slot = self.slot_to_read(part.value, emitter.function) + 4 * u32::from(part.first);
+            let slot = self.spill_slot_to_read(part.value, emitter.function) + 4 * u32::from(part.first);
             self.frame.load(slot, to, part.count, emitter);
             return Ok(());
         }
@@ -149,14 +149,14 @@ impl Spills {
     pub fn store(&mut self, value: Value, at: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
         let width = emitter.function.values[value].width;
         if emitter.file == RegFile::General {
-            let slot = self.frame.slot_offset(value, emitter.function);
+            let slot = self.frame.spill_slot_offset(value, emitter.function);
             self.frame.store(slot, at, width, emitter);
             return Ok(());
         }
         let shadow = self.shadow(value, emitter.function, emitter.file);
         let whole: Operand = emitter.function.whole(shadow).into();
         if width == 1 {
-            return emitter.emit_move_to(shadow_file(emitter.file), whole, register(emitter.file, at, 1));
+            return emitter.emit_move_to(spill_target_file(emitter.file), whole, register(emitter.file, at, 1));
         }
         // The shadow (the SSA value that has the spilled content) has one definition, so the registers of a tuple are combined by a `PACK`.
         let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
@@ -169,7 +169,7 @@ impl Spills {
 
     /// Creates the phi of shadows (values of another register file with the spilled content) that replaces a phi without a register.
     /// Constant sources become integers of the shadows' register file.
-    pub fn shadow_phi(&mut self, function: &mut Function, phi: Inst, file: RegFile) -> Option<Inst> {
+    pub fn create_shadow_phi(&mut self, function: &mut Function, phi: Inst, file: RegFile) -> Option<Inst> {
         let value = function.operands(phi)[0].value()?;
         let shadow = self.shadow(value, function, file);
         let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();

@@ -9,7 +9,7 @@ use crate::registers::Reg;
 
 /// Where a value is defined, by an instruction other than a phi.
 #[derive(Clone, Copy)]
-pub(crate) struct Definition {
+pub(crate) struct ValueDefinition {
     /// The instruction that defines the value.
     pub inst: Inst,
     /// First register of the value directly after the instruction, which the spill store reads.
@@ -24,7 +24,7 @@ pub(crate) struct Definition {
 
 /// The state of the walk over the blocks: the current block, and the next uses and definitions of values.
 #[derive(Clone)]
-pub(crate) struct Walk {
+pub(crate) struct BlockWalk {
     /// The block that is being walked.
     pub block: Block,
     /// Number of instructions of the current block, before the moves and spill code of this register file are inserted.
@@ -34,18 +34,24 @@ pub(crate) struct Walk {
     /// For each value in registers: its next use after the current point.
     pub next_use: IndexVec<Value, NextUse>,
     /// For each value: its definition; `None` if the walk has not reached it, or if a phi defines the value.
-    pub definitions: IndexVec<Value, Option<Definition>>,
+    pub definitions: IndexVec<Value, Option<ValueDefinition>>,
 }
 
-impl Walk {
+impl BlockWalk {
     /// Creates the state before the walk; `entry` is the entry block.
-    pub fn new(entry: Block) -> Walk {
-        Walk { block: entry, block_length: 0, keep_positions: SmallVec::new(), next_use: IndexVec::new(), definitions: IndexVec::new() }
+    pub fn new(entry: Block) -> BlockWalk {
+        BlockWalk {
+            block: entry,
+            block_length: 0,
+            keep_positions: SmallVec::new(),
+            next_use: IndexVec::new(),
+            definitions: IndexVec::new(),
+        }
     }
 
     /// Makes room in the tables for values that were created since the previous register file; `values` is the number of values of the
     /// function.
-    pub fn start_file(&mut self, values: usize) {
+    pub fn start_register_file(&mut self, values: usize) {
         self.next_use.resize(values, NextUse::NEVER);
         self.definitions.resize(values, None);
     }
@@ -67,7 +73,7 @@ impl Walk {
     }
 
     /// Records a use of a value at a position of the current block; `next` is the use after it. If the value is defined in the same block,
-    /// updates its [`Definition::last_use`], from which the live interval of its spill slot is computed later.
+    /// updates its [`ValueDefinition::last_use`], from which the live interval of its spill slot is computed later.
     pub fn note_use(&mut self, value: Value, position: u32, next: NextUse) {
         self.next_use[value] = next;
         let leaves = next.is_after_block(self.block_length);
@@ -79,7 +85,7 @@ impl Walk {
     /// Records the definition of a value by `inst` at a position of the current block; `next` is the first use of the value, and `register`
     /// its first register.
     pub fn note_definition(&mut self, value: Value, inst: Inst, position: u32, next: NextUse, register: Reg) {
-        self.definitions[value] = Some(Definition { inst, register, block: self.block, position, last_use: Some(position) });
+        self.definitions[value] = Some(ValueDefinition { inst, register, block: self.block, position, last_use: Some(position) });
         self.note_use(value, position, next);
     }
 }

@@ -5,10 +5,10 @@ use crate::generate::{Random, Shape};
 use oriole_ir::text::{parse, print};
 use oriole_ir::{Function, Inst, Opcode, Operand, OperandKind, RegFile, RegisterLimits, Target, verify_allocated};
 use oriole_regalloc::check::check;
-use oriole_regalloc::{AllocateError, Allocation, Environment, allocate};
+use oriole_regalloc::{AllocateError, Allocation, AllocationEnvironment, allocate};
 
-fn environment(limit: u32) -> Environment {
-    Environment::new(Target::parse("sm_90").unwrap(), limit)
+fn environment(limit: u32) -> AllocationEnvironment {
+    AllocationEnvironment::new(Target::parse("sm_90").unwrap(), limit)
 }
 
 fn allocated(text: &str, limit: u32) -> (Function, Allocation) {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::generate::Shape;
 use oriole_ir::{Block, Function, Guard, Inst, Op, Opcode, Operand, OperandKind, RegFile, Role, Signs, Symbol, Target};
 use oriole_regalloc::check::check;
-use oriole_regalloc::{Allocation, Environment, allocate};
+use oriole_regalloc::{Allocation, AllocationEnvironment, allocate};
 use oriole_support::Index;
 
 /// A correct allocation. The checker gets an environment with more registers than the allocator had.
@@ -16,9 +16,9 @@ struct Case {
     name: String,
     before: Function,
     after: Function,
-    env: Environment,
+    env: AllocationEnvironment,
     /// The environment of the allocator.
-    narrow: Environment,
+    narrow: AllocationEnvironment,
     allocation: Allocation,
     /// For each instruction, whether a later one may read what it writes.
     read_later: Vec<bool>,
@@ -45,10 +45,10 @@ impl Case {
     fn new(seed: u64, limit: u32, shape: Shape) -> Case {
         let before = crate::generate::function(seed, shape);
         let mut after = before.clone();
-        let mut narrow = Environment::new(Target::parse("sm_90").unwrap(), limit);
+        let mut narrow = AllocationEnvironment::new(Target::parse("sm_90").unwrap(), limit);
         narrow.uniform_registers = 40;
         let allocation = allocate(&mut after, &narrow).unwrap();
-        let mut env = Environment { max_registers: 255, predicates: 16, uniform_predicates: 16, barriers: 32, ..narrow.clone() };
+        let mut env = AllocationEnvironment { max_registers: 255, predicates: 16, uniform_predicates: 16, barriers: 32, ..narrow.clone() };
         env.uniform_registers = 63;
         check(&before, &after, &narrow, &allocation).expect("the allocation is correct");
         check(&before, &after, &env, &allocation).expect("more registers do no harm");

@@ -3,12 +3,12 @@
 use oriole_ir::text::parse;
 use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, RegFile, Symbol, Target};
 use oriole_regalloc::check::check;
-use oriole_regalloc::{Allocation, Environment, allocate};
+use oriole_regalloc::{Allocation, AllocationEnvironment, allocate};
 
 struct Case {
     before: Function,
     after: Function,
-    env: Environment,
+    env: AllocationEnvironment,
     allocation: Allocation,
 }
 
@@ -16,7 +16,7 @@ impl Case {
     fn new(text: &str, limit: u32) -> Case {
         let before = parse(text).unwrap().remove(0);
         let mut after = before.clone();
-        let env = Environment::new(Target::parse("sm_90").unwrap(), limit);
+        let env = AllocationEnvironment::new(Target::parse("sm_90").unwrap(), limit);
         let allocation = allocate(&mut after, &env).unwrap();
         let case = Case { before, after, env, allocation };
         case.verdict().expect("the allocation is correct before it is changed");

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use crate::generate::{Shape, function};
 use oriole_ir::Target;
-use oriole_regalloc::{Environment, allocate};
+use oriole_regalloc::{AllocationEnvironment, allocate};
 
 fn measure(name: &str, shape: Shape, limit: u32) {
     let mut function = function(7, shape);
     let (insts, blocks) = (function.inst_count(), function.layout.len());
-    let env = Environment::new(Target::parse("sm_90").unwrap(), limit);
+    let env = AllocationEnvironment::new(Target::parse("sm_90").unwrap(), limit);
     let start = Instant::now();
     let allocation = allocate(&mut function, &env).unwrap();
     let took = start.elapsed();

@@ -3,10 +3,10 @@
 use crate::generate::{Shape, function};
 use oriole_ir::Target;
 use oriole_regalloc::check::check;
-use oriole_regalloc::{Clobbers, Environment, Reg, RegisterSet, allocate};
+use oriole_regalloc::{AllocationEnvironment, Clobbers, Reg, RegisterSet, allocate};
 
 /// Allocates one function and checks it. Returns the number of registers used and the bytes of spill loads.
-fn run(seed: u64, shape: Shape, env: &Environment) -> Result<(u32, u32), String> {
+fn run(seed: u64, shape: Shape, env: &AllocationEnvironment) -> Result<(u32, u32), String> {
     let before = function(seed, shape);
     let mut after = before.clone();
     let allocation = allocate(&mut after, env).map_err(|error| error.to_string())?;
@@ -24,7 +24,7 @@ fn sweep(name: &str, seeds: std::ops::Range<u64>, limits: &[u32], shape: Shape) 
     let mut count = 0;
     for seed in seeds {
         for &limit in limits {
-            let mut env = Environment::new(Target::parse("sm_90").unwrap(), limit);
+            let mut env = AllocationEnvironment::new(Target::parse("sm_90").unwrap(), limit);
             if seed % 2 == 1 {
                 let mut callee_saved = RegisterSet::EMPTY;
                 callee_saved.insert(Reg::new(12), 200);

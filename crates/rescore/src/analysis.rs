@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use oriole_ctrl::flow::reasons::Reasons;
+use oriole_ctrl::flow::reasons::StallAndWaitReasons;
 use oriole_ctrl::flow::{MachineBlock, MachineCode, assign_with_reasons};
 use oriole_cubin::CubinIndex;
 use oriole_hardware::Hardware;
@@ -25,7 +25,7 @@ pub struct Analysis {
     /// The control words that `ctrl` computes.
     pub controls: Vec<Control>,
     /// The reasons for these control words.
-    pub reasons: Reasons,
+    pub reasons: StallAndWaitReasons,
 }
 
 /// Analyses a function. The result does not depend on the address of the function in the file.

@@ -116,7 +116,7 @@ impl Proposer {
     fn longest(self) -> usize {
         match self {
             Proposer::Fill(_) => MAX_REGION,
-            Proposer::Backend(backend) => backend.strategy().longest_region(),
+            Proposer::Backend(backend) => backend.strategy().max_region_instructions(),
         }
     }
 }
@@ -169,7 +169,7 @@ impl<'a> ReorderSearch<'a> {
     ) -> ReorderSearch<'a> {
         let mut code = from_machine::empty();
         for (number, instruction) in decoded.iter().enumerate() {
-            from_machine::push_foreign(&mut code, instruction, (limits.is_relocated)(number));
+            from_machine::push_foreign_instruction(&mut code, instruction, (limits.is_relocated)(number));
         }
         // Waits that registers do not explain order memory in an unknown way, so both ends become fences.
         let ordered = waits.pairs.iter().flat_map(|&((setter, _), second)| [setter, second]);

@@ -1,6 +1,6 @@
 //! Explains control words: runs the analysis of `ctrl` on decoded code and describes its reasons in words.
 
-use oriole_ctrl::flow::reasons::{Reasons, describe_stall, describe_wait, stall_origin};
+use oriole_ctrl::flow::reasons::{StallAndWaitReasons, describe_stall, describe_wait, stall_origin};
 use oriole_ctrl::flow::stalls::{StallCause, StallPart};
 use oriole_ctrl::flow::waits::{Wait, WaitedEvent as Awaited};
 use oriole_cubin::CubinIndex;
@@ -37,7 +37,7 @@ pub fn explain(index: &CubinIndex<'_>, function: &oriole_cubin::Function<'_>, ta
 struct Narrator<'a> {
     instructions: &'a [Instruction],
     controls: &'a [Control],
-    reasons: &'a Reasons,
+    reasons: &'a StallAndWaitReasons,
 }
 
 impl Narrator<'_> {

@@ -87,7 +87,7 @@ fn schedules() -> Vec<(String, Scheduling)> {
         ("not scheduled".to_owned(), Scheduling::off()),
         ("auto".to_owned(), Scheduling { backend: BackendChoice::Auto, ..Scheduling::default() }),
     ];
-    for backend in ScheduleBackend::LETTERS {
+    for backend in ScheduleBackend::BACKENDS_A_B_C {
         for mode in ScheduleMode::ALL {
             found.push((format!("{} {}", backend.name(), mode.name()), Scheduling::by(backend, mode)));
         }

@@ -113,7 +113,7 @@ fn ways(module: &Module, position: usize) -> Vec<Way> {
     ways.push(Way { name: format!("{other} other levels"), ..Way::new(other, (position % 4) as u8) });
     if fits(hopper) && position.is_multiple_of(SPECIAL_STEP) {
         let number = position / SPECIAL_STEP;
-        let letters = ScheduleBackend::LETTERS;
+        let letters = ScheduleBackend::BACKENDS_A_B_C;
         let backend = letters[number % letters.len()];
         let mode = ScheduleMode::ALL[number / letters.len() % ScheduleMode::ALL.len()];
         let mut way = Way { name: "sm_90a other schedulers".to_owned(), ..Way::new(hopper, 3) };

@@ -59,7 +59,7 @@ fn measure(backend: Backend, instructions: &[Instruction], costs: &Costs, model:
     };
     let mut scheduler = backend.strategy().scheduler();
     let mut order = Vec::with_capacity(count);
-    for region in code.regions(0..count, backend.strategy().longest_region()) {
+    for region in code.regions(0..count, backend.strategy().max_region_instructions()) {
         let graph = builder.build(&code, region);
         order.extend(scheduler(&Region { code: &code, graph: &graph, costs, settings: &settings, carried: &[] }, &mut tracker).order);
     }

@@ -58,7 +58,7 @@ impl CallCosts {
             functions.iter().enumerate().map(|(number, function)| (function.name.as_str(), number)).collect();
         let mut states = vec![VisitState::New; functions.len()];
         for start in 0..functions.len() {
-            sum_cycles(functions, &index, start, &mut states);
+            sum_call_graph_cycles(functions, &index, start, &mut states);
         }
         let cycles = functions.iter().zip(&states).map(|(function, state)| match state {
             VisitState::Done(cycles) => (function.name.clone(), *cycles),
@@ -83,7 +83,7 @@ enum VisitState {
 ///
 /// Uses an explicit stack, because call chains may be deeper than the thread's stack allows. A stack entry holds the function, the index
 /// of its next call and the cycles summed so far.
-fn sum_cycles(functions: &[CallNode], index: &FxHashMap<&str, usize>, start: usize, states: &mut [VisitState]) {
+fn sum_call_graph_cycles(functions: &[CallNode], index: &FxHashMap<&str, usize>, start: usize, states: &mut [VisitState]) {
     if !matches!(states[start], VisitState::New) {
         return;
     }

@@ -128,7 +128,7 @@ struct ItemRecord {
 }
 
 /// Returns a pseudo-random 64-bit number that depends only on `number`. It is the same in every process.
-fn random_from(number: usize) -> u64 {
+fn pseudo_random_from(number: usize) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(number)
 }
 
@@ -139,7 +139,7 @@ struct SetHash(u64);
 impl SetHash {
     /// Returns the hash of the set whose only member is `item`.
     fn of_item(item: usize) -> SetHash {
-        SetHash(random_from(item))
+        SetHash(pseudo_random_from(item))
     }
 
     /// Adds the members of another set to this one.
@@ -156,16 +156,16 @@ impl SetHash {
 
 // Factors that make the sets of one [`ItemRecord`] distinguishable: the hash of each set is multiplied by its own factor before the hashes
 // are added. The factors are odd, so the multiplication is invertible modulo 2^64.
-const READS_FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
-const FENCES_FACTOR: u64 = 0xa076_1d64_78bd_642f;
-const CONVERGED_FACTOR: u64 = 0xe703_7ed1_a0b4_28db;
-const SYNCS_FACTOR: u64 = 0x8ebc_6af0_9c88_c6e3;
-const EXCHANGES_FACTOR: u64 = 0x5895_65a4_f3b2_7d3d;
-const BARRIERS_FACTOR: u64 = 0xc2b2_ae3d_27d4_eb4f;
+const READS_HASH_FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
+const FENCES_HASH_FACTOR: u64 = 0xa076_1d64_78bd_642f;
+const CONVERGED_ITEMS_HASH_FACTOR: u64 = 0xe703_7ed1_a0b4_28db;
+const SYNCS_HASH_FACTOR: u64 = 0x8ebc_6af0_9c88_c6e3;
+const LANE_EXCHANGES_HASH_FACTOR: u64 = 0x5895_65a4_f3b2_7d3d;
+const BARRIERS_HASH_FACTOR: u64 = 0xc2b2_ae3d_27d4_eb4f;
 /// The factors for the hashes of the accesses of each memory space, in the order of [`ReplayState::spaces`].
-const SPACE_FACTORS: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd91];
+const SPACE_HASH_FACTORS: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd91];
 /// Minus one modulo 2^64: the factor that removes members from a set.
-const MINUS_ONE: u64 = u64::MAX;
+const SET_REMOVAL_FACTOR: u64 = u64::MAX;
 
 /// The base of an address: the hash of the address form ([`crate::code::Address::form`]), and each address register with its last writer
 /// (position plus one; 0 for none). Two accesses with equal bases have the same base address, so their offsets decide whether they overlap.
@@ -173,7 +173,7 @@ type ReplayedBase = (u64, Vec<(u32, u32)>);
 
 /// Set hashes (each represents a set of items) of the memory reads and of the memory writes so far.
 #[derive(Default)]
-struct SetHashes {
+struct ReadWriteSetHashes {
     /// Set hash of the reads.
     reads: SetHash,
     /// Set hash of the writes.
@@ -186,11 +186,11 @@ struct ReplayState<'b> {
     /// For each register number, the last writer, as position plus one.
     writers: FxHashMap<u32, u32>,
     /// The accesses so far of each memory space: global, shared, local, spill slots.
-    spaces: [SetHashes; 4],
+    spaces: [ReadWriteSetHashes; 4],
     /// For each memory space and base address, the accesses so far with that base.
-    bases: FxHashMap<(usize, &'b ReplayedBase), SetHashes>,
+    bases: FxHashMap<(usize, &'b ReplayedBase), ReadWriteSetHashes>,
     /// For each memory space, base address and index of a four-byte word relative to that base, the accesses so far that touch the word.
-    words: FxHashMap<(usize, &'b ReplayedBase, i64), SetHashes>,
+    words: FxHashMap<(usize, &'b ReplayedBase, i64), ReadWriteSetHashes>,
     /// All memory accesses so far, except reads of constant memory.
     accesses: SetHash,
     /// The strong accesses and clock reads so far.
@@ -228,7 +228,7 @@ fn replay(
     for &position in order {
         let item = &code.items[position];
         let base = bases[position - within.start].as_ref();
-        found[position - within.start] = state.execute(code, item, position, base);
+        found[position - within.start] = state.replay_item(code, item, position, base);
     }
     (found, state.writers)
 }
@@ -252,7 +252,7 @@ fn record_base_addresses(code: &SchedCode, within: &Range<usize>, bases: &mut [O
 
 impl<'b> ReplayState<'b> {
     /// Replays one item: adds it to the sets that it belongs to, and returns its record.
-    fn execute(&mut self, code: &SchedCode, item: &Item, position: usize, base: Option<&'b ReplayedBase>) -> ItemRecord {
+    fn replay_item(&mut self, code: &SchedCode, item: &Item, position: usize, base: Option<&'b ReplayedBase>) -> ItemRecord {
         let mut record = ItemRecord { sched_barriers: self.sched_barriers, ..ItemRecord::default() };
         let writer = |register: u32| self.writers.get(&register).copied().unwrap_or_default();
         record.writers.extend(code.reads(item).iter().map(|access| writer(access.register)));
@@ -263,23 +263,23 @@ impl<'b> ReplayState<'b> {
         let own = SetHash::of_item(position);
         match item.effect {
             OrderEffect::None => {}
-            OrderEffect::Access(access) => self.execute_access(access, own, base, &mut record),
+            OrderEffect::Access(access) => self.replay_access(access, own, base, &mut record),
             OrderEffect::Clock => {
                 record.ordered_items.add(self.strong);
-                record.ordered_items.add(self.fences.scaled(FENCES_FACTOR));
+                record.ordered_items.add(self.fences.scaled(FENCES_HASH_FACTOR));
                 self.strong.add(own);
             }
             OrderEffect::Fence | OrderEffect::Barrier | OrderEffect::Sync => {
                 record.aliasing_accesses = self.accesses;
                 record.ordered_items.add(self.strong);
-                record.ordered_items.add(self.fences.scaled(FENCES_FACTOR));
+                record.ordered_items.add(self.fences.scaled(FENCES_HASH_FACTOR));
                 self.fences.add(own);
                 if item.effect != OrderEffect::Fence {
-                    record.ordered_items.add(self.exchanges.scaled(EXCHANGES_FACTOR));
+                    record.ordered_items.add(self.exchanges.scaled(LANE_EXCHANGES_HASH_FACTOR));
                     self.barriers.add(own);
                 }
                 if item.effect == OrderEffect::Sync {
-                    record.ordered_items.add(self.converged.scaled(CONVERGED_FACTOR));
+                    record.ordered_items.add(self.converged.scaled(CONVERGED_ITEMS_HASH_FACTOR));
                     self.syncs.add(own);
                 }
             }
@@ -289,11 +289,11 @@ impl<'b> ReplayState<'b> {
             }
         }
         if item.needs_convergence {
-            record.ordered_items.add(self.syncs.scaled(SYNCS_FACTOR));
+            record.ordered_items.add(self.syncs.scaled(SYNCS_HASH_FACTOR));
             self.converged.add(own);
         }
         if item.exchanges_lanes {
-            record.ordered_items.add(self.barriers.scaled(BARRIERS_FACTOR));
+            record.ordered_items.add(self.barriers.scaled(BARRIERS_HASH_FACTOR));
             self.exchanges.add(own);
         }
         self.all_items.add(own);
@@ -307,7 +307,7 @@ impl<'b> ReplayState<'b> {
     ///
     /// Per memory space, an access may alias all accesses with other bases, and those with the same base that access a common word of four
     /// bytes. The hash of this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
-    fn execute_access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b ReplayedBase>, record: &mut ItemRecord) {
+    fn replay_access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b ReplayedBase>, record: &mut ItemRecord) {
         if access.kind == MemAccessKind::ReadConstant {
             record.ordered_items = self.barriers;
             return;
@@ -323,34 +323,34 @@ impl<'b> ReplayState<'b> {
                 continue;
             }
             // The factor of this memory space, which distinguishes an access in one space from the same access in another space.
-            let of_space = SPACE_FACTORS[number];
-            let mut count = |hashes: &SetHashes, factor: u64| {
+            let of_space = SPACE_HASH_FACTORS[number];
+            let mut count = |hashes: &ReadWriteSetHashes, factor: u64| {
                 record.aliasing_accesses.add(hashes.writes.scaled(factor).scaled(of_space));
                 if writes {
-                    record.aliasing_accesses.add(hashes.reads.scaled(READS_FACTOR).scaled(factor).scaled(of_space));
+                    record.aliasing_accesses.add(hashes.reads.scaled(READS_HASH_FACTOR).scaled(factor).scaled(of_space));
                 }
             };
             // Adds all accesses of the space here; those of this base are subtracted below.
             count(&self.spaces[number], 1);
-            let add = |hashes: &mut SetHashes| {
+            let add = |hashes: &mut ReadWriteSetHashes| {
                 let sum = if writes { &mut hashes.writes } else { &mut hashes.reads };
                 sum.add(own);
             };
             add(&mut self.spaces[number]);
             if let Some((base, words)) = base.zip(words.clone()) {
                 let of_base = self.bases.entry((number, base)).or_default();
-                count(of_base, MINUS_ONE);
+                count(of_base, SET_REMOVAL_FACTOR);
                 add(of_base);
                 for word in words {
                     let of_word = self.words.entry((number, base, word)).or_default();
-                    count(of_word, random_from(word as usize));
+                    count(of_word, pseudo_random_from(word as usize));
                     add(of_word);
                 }
             }
         }
         record.ordered_items = self.fences;
         if access.strong {
-            record.ordered_items.add(self.strong.scaled(READS_FACTOR));
+            record.ordered_items.add(self.strong.scaled(READS_HASH_FACTOR));
             self.strong.add(own);
         }
         self.accesses.add(own);

@@ -1,6 +1,6 @@
 //! The scheduling properties of an instruction class, in the terms of a published description of ptxas.
 //!
-//! The description packs these properties into 42 bits ([`Packed`]): latency index, pipe, sub-class, pipe flags, and barrier masks. It
+//! The description packs these properties into 42 bits ([`PackedDescriptor`]): latency index, pipe, sub-class, pipe flags, and barrier masks. It
 //! assigns the same five bits to the sub-class and to the throughput class. Here the throughput class is in bits that the description
 //! reserves, so both are kept.
 //!
@@ -119,18 +119,18 @@ impl SchedDescriptor {
     }
 
     /// Packs the properties into the bit layout of the published description of ptxas. Both scoreboard masks have all bits set.
-    pub fn pack(&self) -> Packed {
-        let mut packed = Packed::default();
-        packed.set(Packed::LATENCY_INDEX, self.latency_index.into());
-        packed.set(Packed::THROUGHPUT, self.throughput.number().into());
-        packed.set(Packed::PIPE, self.pipe.number().into());
-        packed.set(Packed::SUB_CLASS, self.sub_class.number().into());
-        packed.set(Packed::FLAGS, self.flags.number().into());
+    pub fn pack(&self) -> PackedDescriptor {
+        let mut packed = PackedDescriptor::default();
+        packed.set(PackedDescriptor::LATENCY_INDEX, self.latency_index.into());
+        packed.set(PackedDescriptor::THROUGHPUT, self.throughput.number().into());
+        packed.set(PackedDescriptor::PIPE, self.pipe.number().into());
+        packed.set(PackedDescriptor::SUB_CLASS, self.sub_class.number().into());
+        packed.set(PackedDescriptor::FLAGS, self.flags.number().into());
         packed
     }
 }
 
-/// A bit field of [`Packed`].
+/// A bit field of [`PackedDescriptor`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BitField {
     /// Position of the lowest bit.
@@ -148,17 +148,23 @@ impl BitField {
 
 /// A descriptor in the bit layout of the published description of ptxas; see the module comment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Packed(pub u64);
+pub struct PackedDescriptor(pub u64);
 
 /// The default is a descriptor without restrictions: all pipes, sub-classes, sub-units and scoreboards.
-impl Default for Packed {
-    fn default() -> Packed {
-        let all = [Packed::PIPE, Packed::SUB_CLASS, Packed::FLAGS, Packed::READ_BARRIERS, Packed::WRITE_BARRIERS];
-        Packed(all.into_iter().fold(0, |bits, field| bits | field.mask()))
+impl Default for PackedDescriptor {
+    fn default() -> PackedDescriptor {
+        let all = [
+            PackedDescriptor::PIPE,
+            PackedDescriptor::SUB_CLASS,
+            PackedDescriptor::FLAGS,
+            PackedDescriptor::READ_BARRIERS,
+            PackedDescriptor::WRITE_BARRIERS,
+        ];
+        PackedDescriptor(all.into_iter().fold(0, |bits, field| bits | field.mask()))
     }
 }
 
-impl Packed {
+impl PackedDescriptor {
     /// Field: the row of the latency table, as a number.
     pub(crate) const LATENCY_INDEX: BitField = BitField { low: 0, width: 9 };
     /// Field: the throughput class.
@@ -186,28 +192,28 @@ impl Packed {
 
     /// Returns the row of the latency table.
     pub fn latency_index(self) -> u16 {
-        self.get(Packed::LATENCY_INDEX) as u16
+        self.get(PackedDescriptor::LATENCY_INDEX) as u16
     }
 
     /// Returns the throughput class; `None` if the field has a value that no class is assigned to.
     pub fn throughput(self) -> Option<ThroughputClass> {
-        ThroughputClass::from_number(self.get(Packed::THROUGHPUT) as u8)
+        ThroughputClass::from_number(self.get(PackedDescriptor::THROUGHPUT) as u8)
     }
 
     /// Returns the pipes; `None` if the field has a value that no set of pipes is assigned to.
     pub fn pipe(self) -> Option<PipeMask> {
-        PipeMask::from_number(self.get(Packed::PIPE) as u8)
+        PipeMask::from_number(self.get(PackedDescriptor::PIPE) as u8)
     }
 
     /// Returns the sub-class: which part of its pipe the instruction uses. `None` if the field has a value that no sub-class is assigned
     /// to.
     pub fn sub_class(self) -> Option<SubClass> {
-        SubClass::from_number(self.get(Packed::SUB_CLASS) as u8)
+        SubClass::from_number(self.get(PackedDescriptor::SUB_CLASS) as u8)
     }
 
     /// Returns the preferred sub-unit; `None` if the field has a value that no sub-unit is assigned to.
     pub fn flags(self) -> Option<PipeFlags> {
-        PipeFlags::from_number(self.get(Packed::FLAGS) as u8)
+        PipeFlags::from_number(self.get(PackedDescriptor::FLAGS) as u8)
     }
 }
 
@@ -257,25 +263,25 @@ mod tests {
     /// Compares single fields with the bit masks that the published description of ptxas prints.
     #[test]
     fn packed_bits_match_the_description() {
-        let default = Packed::default();
+        let default = PackedDescriptor::default();
         assert_eq!(default.0 & 0xf_8000, 0xf_8000);
         assert_eq!(default.0 >> 16 & 0x1f0, 0x1f0);
         assert_eq!(default.0 >> 24 & 0x3e, 0x3e);
         assert_eq!(default.0 >> 32 & 0x3ff, 0x3e0 | 0x1f);
         let with = |field, value| {
-            let mut packed = Packed(0);
+            let mut packed = PackedDescriptor(0);
             packed.set(field, value);
             packed.0
         };
         assert_eq!(
-            [PipeMask::A, PipeMask::B, PipeMask::C].map(|pipe| with(Packed::PIPE, pipe.number().into())),
+            [PipeMask::A, PipeMask::B, PipeMask::C].map(|pipe| with(PackedDescriptor::PIPE, pipe.number().into())),
             [0x8000, 0x1_0000, 0x1_8000]
         );
         let subs = [SubClass::Control, SubClass::Integer, SubClass::Single, SubClass::Double];
-        assert_eq!(subs.map(|sub| with(Packed::SUB_CLASS, sub.number().into()) >> 16), [0x10, 0x20, 0x30, 0x40]);
+        assert_eq!(subs.map(|sub| with(PackedDescriptor::SUB_CLASS, sub.number().into()) >> 16), [0x10, 0x20, 0x30, 0x40]);
         let flags = [PipeFlags::Narrow, PipeFlags::Alu, PipeFlags::Memory, PipeFlags::Special, PipeFlags::Double, PipeFlags::Tensor];
-        assert_eq!(flags.map(|flag| with(Packed::FLAGS, flag.number().into()) >> 24), [2, 4, 6, 8, 0xa, 0xc]);
-        assert_eq!(with(Packed::LATENCY_INDEX, 0x3ff), 0x1ff);
+        assert_eq!(flags.map(|flag| with(PackedDescriptor::FLAGS, flag.number().into()) >> 24), [2, 4, 6, 8, 0xa, 0xc]);
+        assert_eq!(with(PackedDescriptor::LATENCY_INDEX, 0x3ff), 0x1ff);
     }
 
     /// Compares class numbers, latency indices and pipes of three instructions with the published description of ptxas.
@@ -293,7 +299,7 @@ mod tests {
     /// and throughput class are 0.
     #[test]
     fn the_default_descriptor_allows_all_pipes_and_barriers() {
-        assert_eq!(Packed::default().0, 0x7fff << 15 | 0x3ff << 32);
-        assert_eq!(Packed::default().latency_index(), 0);
+        assert_eq!(PackedDescriptor::default().0, 0x7fff << 15 | 0x3ff << 32);
+        assert_eq!(PackedDescriptor::default().latency_index(), 0);
     }
 }

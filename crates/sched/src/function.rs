@@ -18,17 +18,17 @@ mod few_registers;
 mod live;
 
 use crate::backend::{
-    AllocationStage, Backend, Budget, ChangeReason, CodeChange, Knobs, RearrangeContext, ScheduleMode, Settings, has_late_accesses,
+    AllocationStage, Backend, Budget, ChangeReason, CodeChange, Knobs, RearrangeContext, ScheduleMode, Settings, has_late_register_accesses,
 };
 use crate::calls::CallCosts;
 use crate::check::OrderViolation;
 use crate::code::products::ProductRegisters;
-use crate::code::{REGISTER_CLASSES, SchedCode, from_ir, from_machine};
+use crate::code::{REGISTER_CLASS_COUNT, SchedCode, from_ir, from_machine};
 use crate::graph::GraphBuilder;
 use crate::in_flight::{InFlightResults, phi_registers};
 use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save_cycles};
 use crate::pressure::{BlockLiveness, Counts, PressureTracker};
-use crate::report::target::{Bounds, RegisterTarget};
+use crate::report::target::{RegisterTarget, RegisterTargetBounds};
 use crate::report::trace::{AttemptVerdict, TracedAttempt};
 use crate::resource::Costs;
 use crate::score::LOOP_MODEL;
@@ -42,12 +42,12 @@ use rustc_hash::FxHashMap;
 use std::ops::Range;
 
 use block::BlockScratch;
-use live::{elementwise_max, peak_of_function, peak_pressure};
+use live::{elementwise_max, peak_registers_of_function, peak_registers_of_order};
 
 pub(crate) use live::LiveValues;
 
 /// Number of predicate registers of a thread, and of uniform predicate registers of a warp.
-const PREDICATE_REGISTERS: i32 = 7;
+const PREDICATE_REGISTER_COUNT: i32 = 7;
 
 /// The scheduling pass: the hardware to schedule for, and the options.
 #[derive(Clone, Copy)]
@@ -178,7 +178,7 @@ impl ChunkCode {
 
     /// Walks the blocks that end with a back edge (latches), in their original order, to find the results in flight along the back edges.
     /// These are needed early, because a loop header is scheduled before the latch.
-    fn walk_latches(
+    fn find_results_of_latches(
         &self,
         function: &Function,
         flow: &ControlFlow,
@@ -197,7 +197,7 @@ impl ChunkCode {
 
 impl Scheduler<'_> {
     /// Schedules a function on SSA values, before register allocation, and returns statistics.
-    pub fn run_on_values(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
+    pub fn schedule_ssa_function(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let changes = self.rearrange(function);
         let flow = ControlFlow::compute(function);
         let liveness = Liveness::compute(function, &flow);
@@ -206,19 +206,19 @@ impl Scheduler<'_> {
         let mut tracker = PressureTracker::new(numbers.empty().groups().len());
         let chunk_code_of = |function: &Function, chunk: &[Block]| {
             ChunkCode::new(function, chunk, numbers.empty(), self.calls, |code, inst| {
-                from_ir::push_values(code, &numbers, function, &products, inst);
+                from_ir::push_ssa_inst(code, &numbers, function, &products, inst);
             })
         };
-        let chunks = split_into_chunks(function, self.backend.strategy().chunk_threshold());
-        let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
+        let chunks = split_into_chunks(function, self.backend.strategy().chunk_threshold_instructions());
+        let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASS_COUNT]);
         let mut only_chunk_code = None;
         let mut in_flight = InFlightResults::new(self.model, numbers.empty().registers(), function);
         for chunk in &chunks {
             let chunk_code = chunk_code_of(function, chunk);
-            chunk_code.walk_latches(function, &flow, &mut in_flight, Some(&numbers));
+            chunk_code.find_results_of_latches(function, &flow, &mut in_flight, Some(&numbers));
             for (block, range) in &chunk_code.blocks {
                 let live = LiveValues::of_block(function, &numbers, &liveness, *block);
-                old_peaks[*block] = peak_pressure(&chunk_code.code, range, &mut tracker, live.as_liveness(), range.clone());
+                old_peaks[*block] = peak_registers_of_order(&chunk_code.code, range, &mut tracker, live.as_block_liveness(), range.clone());
             }
             // The items of a single chunk are kept for the second pass. Those of several chunks are built again, to bound memory.
             only_chunk_code = Some(chunk_code).filter(|_| chunks.len() == 1);
@@ -226,11 +226,11 @@ impl Scheduler<'_> {
         let live_before = old_peaks.iter().map(|peak| peak[0]).max().unwrap_or(0);
         if let Some(chunk_code) = &only_chunk_code {
             let live_values = |function: &Function, block| LiveValues::of_block(function, &numbers, &liveness, block);
-            if self.lower_peaks(function, &flow, chunk_code, &mut in_flight, &mut old_peaks, live_values)? {
+            if self.lower_register_peaks(function, &flow, chunk_code, &mut in_flight, &mut old_peaks, live_values)? {
                 only_chunk_code = None;
             }
         }
-        let old = old_peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| elementwise_max(most, *peak));
+        let old = old_peaks.iter().fold([0; REGISTER_CLASS_COUNT], |most, peak| elementwise_max(most, *peak));
         let target = self.register_targets(old);
         let mut stats = Stats { live_before, target: Some(self.register_target(old[0])), changes, ..Stats::default() };
         let loops = if self.lower_occupancy_percents.is_empty() { None } else { Some(Loops::compute(function, &flow)) };
@@ -256,7 +256,7 @@ impl Scheduler<'_> {
                 });
                 let old = old_peaks[*block];
                 let live = LiveValues::of_block(function, &numbers, &liveness, *block);
-                let found = self.find_order(&chunk_code.code, range, &mut scratch, &live, target, old);
+                let found = self.find_block_order(&chunk_code.code, range, &mut scratch, &live, target, old);
                 stats.live_after = stats.live_after.max(found.peak.unwrap_or(old)[0]);
                 if let Some(loops) = &loops {
                     let own = BlockOutcome { cycles: found.cycles, peak: found.peak.unwrap_or(old)[0] };
@@ -292,7 +292,7 @@ impl Scheduler<'_> {
     /// trace. All changes are undone if the changed code needs more registers than the target allows.
     fn rearrange(&self, function: &mut Function) -> Vec<CodeChange> {
         let strategy = self.backend.strategy();
-        if !strategy.rearranges() || has_late_accesses(function) {
+        if !strategy.may_rearrange() || has_late_register_accesses(function) {
             return Vec::new();
         }
         let original = function.clone();
@@ -300,9 +300,9 @@ impl Scheduler<'_> {
         if changes.is_empty() {
             return changes;
         }
-        let old = peak_of_function(&original);
+        let old = peak_registers_of_function(&original);
         let allowed = elementwise_max(self.register_targets(old), old);
-        if peak_of_function(function).iter().zip(allowed).any(|(found, allowed)| *found > allowed) {
+        if peak_registers_of_function(function).iter().zip(allowed).any(|(found, allowed)| *found > allowed) {
             *function = original;
             changes.truncate(1);
             changes[0].reason = ChangeReason::TooManyRegisters;
@@ -311,15 +311,15 @@ impl Scheduler<'_> {
     }
 
     /// Schedules a function on physical registers (phase 110), and returns statistics.
-    pub fn run_on_registers(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
+    pub fn schedule_allocated_function(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
         let flow = ControlFlow::compute(function);
         let products = ProductRegisters::on_registers(function);
         let mut in_flight = InFlightResults::new(self.model, from_machine::empty().registers(), function);
-        for chunk in split_into_chunks(function, self.backend.strategy().chunk_threshold()) {
-            let push = |code: &mut SchedCode, inst: Inst| from_ir::push_allocated(code, function, &products, inst);
+        for chunk in split_into_chunks(function, self.backend.strategy().chunk_threshold_instructions()) {
+            let push = |code: &mut SchedCode, inst: Inst| from_ir::push_allocated_inst(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
-            chunk_code.walk_latches(function, &flow, &mut in_flight, None);
+            chunk_code.find_results_of_latches(function, &flow, &mut in_flight, None);
             let mut scratch = BlockScratch {
                 builder: GraphBuilder::new(self.model, chunk_code.code.registers()),
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
@@ -360,7 +360,7 @@ impl Scheduler<'_> {
 
     /// Returns the register target, with its derivation, for a function with at most `live` live general registers.
     pub fn register_target(&self, live: i32) -> RegisterTarget {
-        let bounds = Bounds {
+        let bounds = RegisterTargetBounds {
             launch: self.launch,
             alignment_gaps: self.knobs.register_gaps,
             reserved: self.hidden_registers as i32,
@@ -373,6 +373,6 @@ impl Scheduler<'_> {
 
     /// Returns the register target of each register class, for an original order with at most `live` live registers.
     fn register_targets(&self, live: Counts) -> Counts {
-        [self.register_target(live[0]).registers, PREDICATE_REGISTERS - 1, PREDICATE_REGISTERS - 1, self.uniform_limit as i32 - 8]
+        [self.register_target(live[0]).registers, PREDICATE_REGISTER_COUNT - 1, PREDICATE_REGISTER_COUNT - 1, self.uniform_limit as i32 - 8]
     }
 }

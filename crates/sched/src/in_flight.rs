@@ -102,7 +102,7 @@ impl<'m> InFlightResults<'m> {
     }
 
     /// Returns the cycles until the latest result of a register arrives; 0 if it is not in flight.
-    pub(crate) fn cycles_until(&self, register: u32) -> u32 {
+    pub(crate) fn cycles_until_result(&self, register: u32) -> u32 {
         self.arrivals[register as usize].saturating_sub(self.cycle)
     }
 
@@ -127,7 +127,7 @@ impl<'m> InFlightResults<'m> {
     fn registers_in_flight(&mut self) -> Vec<InFlightRegister> {
         self.maybe_in_flight.sort_unstable();
         self.maybe_in_flight.dedup();
-        let left = self.maybe_in_flight.iter().map(|&register| (register, self.cycles_until(register)));
+        let left = self.maybe_in_flight.iter().map(|&register| (register, self.cycles_until_result(register)));
         left.filter(|&(_, cycles)| cycles > 0).collect()
     }
 }
@@ -162,7 +162,7 @@ mod tests {
     use oriole_isa::{RegFile, Target};
 
     use super::*;
-    use crate::code::from_ir::push_values;
+    use crate::code::from_ir::push_ssa_inst;
     use crate::code::from_machine;
     use crate::code::products::ProductRegisters;
 
@@ -185,7 +185,7 @@ mod tests {
             function.blocks[block]
                 .insts
                 .iter()
-                .for_each(|&inst| push_values(&mut code, &numbers, &function, &ProductRegisters::default(), inst));
+                .for_each(|&inst| push_ssa_inst(&mut code, &numbers, &function, &ProductRegisters::default(), inst));
             in_flight.enter_block(&function, &flow, block, Some(&numbers));
             found.push(in_flight.in_flight_at_start.clone());
             in_flight.finish_block(&code, block, start..code.items.len());
@@ -221,7 +221,7 @@ mod tests {
             function.blocks[block]
                 .insts
                 .iter()
-                .for_each(|&inst| push_values(&mut code, &numbers, &function, &ProductRegisters::default(), inst));
+                .for_each(|&inst| push_ssa_inst(&mut code, &numbers, &function, &ProductRegisters::default(), inst));
             ranges.push((block, start..code.items.len()));
         }
         let mut in_flight = InFlightResults::new(model(), code.registers(), &function);
@@ -241,7 +241,7 @@ mod tests {
         let function = oriole_ir::text::parse("func kernel @f {\nbb0:\n    EXIT\n}").unwrap().remove(0);
         let mut in_flight = InFlightResults::new(model(), code.registers(), &function);
         code.items.iter().for_each(|item| in_flight.step(&code, item));
-        let cycles = |number| in_flight.cycles_until(from_machine::register(RegFile::General, number).unwrap());
+        let cycles = |number| in_flight.cycles_until_result(from_machine::register(RegFile::General, number).unwrap());
         assert_eq!(cycles(4), 0);
         assert!(cycles(5) > 100, "{}", cycles(5));
     }

@@ -50,5 +50,5 @@ pub mod resource;
 pub mod score;
 pub mod space;
 
-pub use descriptor::{IncompleteClass, Packed, PipeFlags, PipeMask, SchedDescriptor, SubClass};
+pub use descriptor::{IncompleteClass, PackedDescriptor, PipeFlags, PipeMask, SchedDescriptor, SubClass};
 pub use space::SchedSpace;

@@ -32,16 +32,16 @@ struct BlockEstimate {
 }
 
 /// Minimum saving, as a fraction (0 to 1) of a block's cycles, for which the block is scheduled again with more registers.
-const MIN_SAVED_FRACTION: f64 = 0.02;
+const MIN_SAVED_CYCLES_FRACTION: f64 = 0.02;
 
 /// A larger register budget is worth trying only if the cycles of a lone warp divided by the number of resident warps are at most this
 /// fraction of those of the normal budget. Busy units do not count here. Example: half as many warps, each in 0.7 of the time, have the
 /// ratio 0.7 / 0.5 = 1.4. More warps then hide latency better than more registers do.
 const MAX_LATENCY_RATIO: f64 = 0.9;
 
-/// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVED_FRACTION`] of its cycles.
+/// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVED_CYCLES_FRACTION`] of its cycles.
 pub(crate) fn can_save_cycles(cycles: u64, lower_bound: u64) -> bool {
-    cycles as f64 * (1.0 - MIN_SAVED_FRACTION) > lower_bound as f64
+    cycles as f64 * (1.0 - MIN_SAVED_CYCLES_FRACTION) > lower_bound as f64
 }
 
 /// The estimates of all blocks under one register budget.

@@ -23,10 +23,10 @@
 
 use std::ops::Range;
 
-use crate::code::{Item, REGISTER_CLASSES, SchedCode};
+use crate::code::{Item, REGISTER_CLASS_COUNT, SchedCode};
 
 /// A number of registers for each [`crate::code::RegisterClass`].
-pub type Counts = [i32; REGISTER_CLASSES];
+pub type Counts = [i32; REGISTER_CLASS_COUNT];
 
 /// Liveness of one register group (the registers of one value, which become live and dead together).
 #[derive(Clone, Copy, Default)]
@@ -67,7 +67,7 @@ pub struct BlockLiveness<'a> {
 impl PressureTracker {
     /// Creates a tracker for code with `groups` register groups.
     pub fn new(groups: usize) -> PressureTracker {
-        let zero = [0; REGISTER_CLASSES];
+        let zero = [0; REGISTER_CLASS_COUNT];
         PressureTracker { states: vec![GroupState::default(); groups], touched_groups: Vec::new(), live: zero, peak: zero }
     }
 
@@ -85,7 +85,7 @@ impl PressureTracker {
         for group in self.touched_groups.drain(..) {
             self.states[group as usize] = GroupState::default();
         }
-        self.live = [0; REGISTER_CLASSES];
+        self.live = [0; REGISTER_CLASS_COUNT];
         for position in block.clone() {
             let item = &code.items[position];
             for &group in code.read_groups(item).iter().chain(code.written_groups(item)) {
@@ -128,7 +128,7 @@ impl PressureTracker {
 
     /// Returns two flags of a register group: whether it is live at the current position, and whether it is accessed after the region or
     /// live-out.
-    pub(crate) fn liveness_at_region_ends(&self, group: u32) -> (bool, bool) {
+    pub(crate) fn live_and_used_after_region(&self, group: u32) -> (bool, bool) {
         let state = &self.states[group as usize];
         (state.live, state.used_after_region)
     }
@@ -143,7 +143,7 @@ impl PressureTracker {
 
     /// Returns how the number of live registers of each class would change if `item` were scheduled next.
     pub fn change(&self, code: &SchedCode, item: &Item) -> Counts {
-        let mut change = [0; REGISTER_CLASSES];
+        let mut change = [0; REGISTER_CLASS_COUNT];
         let mut add = |group: u32, sign: i32| {
             let group = code.groups()[group as usize];
             if let Some(class) = group.class {
@@ -196,7 +196,7 @@ impl PressureTracker {
 
     /// Returns three facts about a register group: whether it is live at the current position, whether it is accessed after the region or
     /// live-out, and the number of unscheduled items of the region that read it.
-    pub(crate) fn liveness_at_region_start(&self, group: u32) -> (bool, bool, u32) {
+    pub(crate) fn liveness_and_reader_count(&self, group: u32) -> (bool, bool, u32) {
         let state = &self.states[group as usize];
         (state.live, state.used_after_region, state.readers)
     }

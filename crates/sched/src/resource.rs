@@ -1,6 +1,6 @@
 //! Tracks how busy the ten units are and how register pressure changes, for each block.
 //!
-//! A block has a [`ResourceSlot`]: cycles on each unit, register pressure changes by unit, and the current pressure. An instruction is
+//! A block has a [`BlockResourceUsage`]: cycles on each unit, register pressure changes by unit, and the current pressure. An instruction is
 //! added in three steps, which are the modes of a published description of ptxas:
 //!
 //! 1. Its own cost: cycles on its unit, and the cost of the registers that it reads and that have not had their last use.
@@ -11,7 +11,7 @@
 //! Example: `FFMA R0, R1, R2, R3` with the last uses of R1 and R2 adds 1 cycle to the FMA unit, -2 to the delta of that unit, and
 //! 1 - 2 = -1 to the pressure.
 //!
-//! [`Resources::schedule`] does all three steps. It returns the [`Undo`] with which [`Resources::undo`] removes the instruction, for
+//! [`ResourceTracker::schedule`] does all three steps. It returns the [`UndoRecord`] with which [`ResourceTracker::undo`] removes the instruction, for
 //! schedulers that backtrack: the strategy `backtracking` takes its decisions back with it. The other strategies use [`Costs`] only.
 
 use oriole_hardware::machine::Machine;
@@ -24,11 +24,11 @@ pub(crate) type ResourceVector = [i32; UNITS];
 
 /// Maximum number of registers that count as operands, or as results, of an instruction. The published description of ptxas keeps this
 /// number in nine bits.
-pub(crate) const MAX_OPERAND_COST: usize = 0x1ff;
+pub(crate) const MAX_COUNTED_REGISTERS: usize = 0x1ff;
 
 /// Resource usage of a block. It has 84 bytes, as in the published description of ptxas.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct ResourceSlot {
+pub(crate) struct BlockResourceUsage {
     /// For each unit, the number of cycles for which the instructions of the block use it.
     pub usage: ResourceVector,
     /// For each unit, the sum of the register pressure changes that its instructions cause, in registers.
@@ -37,9 +37,9 @@ pub(crate) struct ResourceSlot {
     pressure: i32,
 }
 
-const _: () = assert!(size_of::<ResourceSlot>() == 84);
+const _: () = assert!(size_of::<BlockResourceUsage>() == 84);
 
-impl ResourceSlot {
+impl BlockResourceUsage {
     /// Returns the number of live registers, relative to the start of the block.
     pub(crate) fn pressure(&self) -> i32 {
         self.pressure
@@ -187,7 +187,7 @@ impl Costs {
 
     /// Returns whether an instruction of class `first` and one of class `second` after it may issue in the same cycle if they are
     /// independent: the machine has dual issue, different units execute them, and neither is a branch or a barrier.
-    pub(crate) fn can_pair(&self, first: SchedClass, second: SchedClass) -> bool {
+    pub(crate) fn can_dual_issue_pair(&self, first: SchedClass, second: SchedClass) -> bool {
         let is_flow = |class: SchedClass| class.unit() == Unit::Branch;
         self.dual_issue && self.unit(first) != self.unit(second) && !is_flow(first) && !is_flow(second)
     }
@@ -206,17 +206,17 @@ impl Costs {
 /// A set of registers, by register class and number.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RegisterSet {
-    /// The members as bits: register `index` of a class is bit `index * CLASSES + class`.
+    /// The members as bits: register `index` of a class is bit `index * MAX_REGISTER_CLASSES + class`.
     words: Vec<u64>,
 }
 
 impl RegisterSet {
     /// Number of register classes for which the set has room.
-    const CLASSES: u32 = 8;
+    const MAX_REGISTER_CLASSES: u32 = 8;
 
     /// Returns the index of the word, and the mask of the bit, that represent a register.
     fn word_and_mask(class: u8, index: u32) -> (usize, u64) {
-        let at = index * RegisterSet::CLASSES + u32::from(class);
+        let at = index * RegisterSet::MAX_REGISTER_CLASSES + u32::from(class);
         ((at / 64) as usize, 1 << (at % 64))
     }
 
@@ -257,7 +257,7 @@ struct CurrentInstCost {
 
 /// The registers that the scheduled instructions of a block have consumed, and the costs of the instruction that is being added.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Resources {
+pub(crate) struct ResourceTracker {
     /// Registers that have had their last use and are not live.
     consumed: RegisterSet,
     /// Costs of the instruction that is being added.
@@ -266,9 +266,9 @@ pub(crate) struct Resources {
 
 /// The information that is needed to remove the last instruction again.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Undo {
+pub(crate) struct UndoRecord {
     /// The contents of the resource slot before the instruction was added.
-    before: ResourceSlot,
+    before: BlockResourceUsage,
     /// The registers that the instruction reads for the last time, as pairs of register class and register number. Undoing the instruction
     /// makes them live again.
     consumed: Vec<(u8, u32)>,
@@ -276,10 +276,10 @@ pub(crate) struct Undo {
     revived: Vec<(u8, u32)>,
 }
 
-impl Resources {
+impl ResourceTracker {
     /// Performs one step of adding an instruction, with the current set of consumed registers. Returns a change for each unit: cycles for
     /// [`CostMode::Own`], registers for [`CostMode::Differential`]. [`CostMode::Pressure`] updates the slot instead and returns zeros.
-    pub(crate) fn evaluate(&mut self, needs: &ResourceNeeds, mode: CostMode, slot: &mut ResourceSlot) -> ResourceVector {
+    pub(crate) fn evaluate_cost_step(&mut self, needs: &ResourceNeeds, mode: CostMode, slot: &mut BlockResourceUsage) -> ResourceVector {
         let mut answer = [0; UNITS];
         match mode {
             CostMode::Own => {
@@ -301,9 +301,9 @@ impl Resources {
 
     /// Adds an instruction to the resource usage of a block in three steps ([`CostMode`]), and returns the information that removes it
     /// again.
-    pub(crate) fn schedule(&mut self, needs: &ResourceNeeds, slot: &mut ResourceSlot) -> Undo {
-        let mut undo = Undo { before: *slot, consumed: Vec::new(), revived: Vec::new() };
-        let own = self.evaluate(needs, CostMode::Own, slot);
+    pub(crate) fn schedule(&mut self, needs: &ResourceNeeds, slot: &mut BlockResourceUsage) -> UndoRecord {
+        let mut undo = UndoRecord { before: *slot, consumed: Vec::new(), revived: Vec::new() };
+        let own = self.evaluate_cost_step(needs, CostMode::Own, slot);
         add_elementwise(&mut slot.usage, &own);
         for operand in needs.operands.iter().filter(|operand| !operand.written && operand.last_use) {
             if let Some((class, index)) = operand.register.class_and_index()
@@ -312,9 +312,9 @@ impl Resources {
                 undo.consumed.push((class, index));
             }
         }
-        let released = self.evaluate(needs, CostMode::Differential, slot);
+        let released = self.evaluate_cost_step(needs, CostMode::Differential, slot);
         add_elementwise(&mut slot.delta, &released);
-        self.evaluate(needs, CostMode::Pressure, slot);
+        self.evaluate_cost_step(needs, CostMode::Pressure, slot);
         for operand in needs.operands.iter().filter(|operand| operand.written) {
             if let Some((class, index)) = operand.register.class_and_index()
                 && self.consumed.contains(class, index)
@@ -327,7 +327,7 @@ impl Resources {
     }
 
     /// Removes the instruction that was added last.
-    pub(crate) fn undo(&mut self, undo: Undo, slot: &mut ResourceSlot) {
+    pub(crate) fn undo(&mut self, undo: UndoRecord, slot: &mut BlockResourceUsage) {
         for (class, index) in undo.revived {
             self.consumed.insert(class, index);
         }
@@ -338,7 +338,7 @@ impl Resources {
     }
 
     /// Returns the number of registers that an instruction reads, consumed registers excluded, each register once; at most
-    /// [`MAX_OPERAND_COST`].
+    /// [`MAX_COUNTED_REGISTERS`].
     fn operand_cost(&self, needs: &ResourceNeeds) -> i32 {
         let mut seen: Vec<(u8, u32)> = Vec::new();
         for register in needs.operands.iter().filter(|operand| !operand.written).filter_map(|operand| operand.register.class_and_index()) {
@@ -346,13 +346,13 @@ impl Resources {
                 seen.push(register);
             }
         }
-        seen.len().min(MAX_OPERAND_COST) as i32
+        seen.len().min(MAX_COUNTED_REGISTERS) as i32
     }
 
-    /// Returns the number of registers that an instruction writes; at most [`MAX_OPERAND_COST`].
+    /// Returns the number of registers that an instruction writes; at most [`MAX_COUNTED_REGISTERS`].
     fn result_cost(&self, needs: &ResourceNeeds) -> i32 {
         let results = needs.operands.iter().filter(|operand| operand.written && operand.register.class_and_index().is_some());
-        results.count().min(MAX_OPERAND_COST) as i32
+        results.count().min(MAX_COUNTED_REGISTERS) as i32
     }
 }
 
@@ -402,8 +402,8 @@ mod tests {
 
     #[test]
     fn an_instruction_costs_cycles_on_its_unit() {
-        let mut slot = ResourceSlot::default();
-        let mut resources = Resources::default();
+        let mut slot = BlockResourceUsage::default();
+        let mut resources = ResourceTracker::default();
         resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[]), &mut slot);
         resources.schedule(&needs_of("MUFU.RCP R4, R5", &[]), &mut slot);
         assert_eq!((slot.usage[Unit::Fma.index()], slot.usage[Unit::Special.index()]), (1, 8));
@@ -413,8 +413,8 @@ mod tests {
 
     #[test]
     fn pressure_counts_last_uses_and_results() {
-        let mut slot = ResourceSlot::default();
-        let mut resources = Resources::default();
+        let mut slot = BlockResourceUsage::default();
+        let mut resources = ResourceTracker::default();
         resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[1, 2]), &mut slot);
         assert_eq!(slot.delta[Unit::Fma.index()], -2);
         assert_eq!(slot.pressure(), -1);
@@ -427,17 +427,17 @@ mod tests {
     /// Mode 2 gives the change of the operand cost since its last evaluation, so a second evaluation without a change gives zero.
     #[test]
     fn mode_2_is_zero_if_nothing_changed() {
-        let (mut slot, mut resources) = (ResourceSlot::default(), Resources::default());
+        let (mut slot, mut resources) = (BlockResourceUsage::default(), ResourceTracker::default());
         let product = needs_of("FFMA R0, R1, R2, R3", &[1]);
-        resources.evaluate(&product, CostMode::Own, &mut slot);
+        resources.evaluate_cost_step(&product, CostMode::Own, &mut slot);
         resources.consumed.insert(1, 1);
-        let mut difference = || resources.evaluate(&product, CostMode::Differential, &mut slot)[Unit::Fma.index()];
+        let mut difference = || resources.evaluate_cost_step(&product, CostMode::Differential, &mut slot)[Unit::Fma.index()];
         assert_eq!((difference(), difference()), (-1, 0));
     }
 
     #[test]
     fn the_same_register_twice_counts_once() {
-        let resources = Resources::default();
+        let resources = ResourceTracker::default();
         assert_eq!(resources.operand_cost(&needs_of("FFMA R0, R1, R1, R1", &[])), 1);
         assert_eq!(resources.operand_cost(&needs_of("FFMA R0, R1, R2, RZ", &[])), 2);
         assert_eq!(resources.operand_cost(&needs_of("FADD R0, R1, 1", &[])), 1);
@@ -445,7 +445,7 @@ mod tests {
 
     #[test]
     fn wide_operands_count_for_each_register() {
-        let resources = Resources::default();
+        let resources = ResourceTracker::default();
         assert_eq!(resources.operand_cost(&needs_of("DADD R0, R2, R4", &[])), 4);
         assert_eq!(resources.result_cost(&needs_of("DADD R0, R2, R4", &[])), 2);
     }
@@ -455,34 +455,34 @@ mod tests {
         let register = |index| RegisterDescriptor::new(RegFile::General, index);
         let operands = (0..600).map(|index| RegisterOperand { register: register(index), written: false, last_use: false }).collect();
         let work = ResourceNeeds { unit: 0, cycles: 1, operands };
-        assert_eq!(Resources::default().operand_cost(&work), 0x1ff);
+        assert_eq!(ResourceTracker::default().operand_cost(&work), 0x1ff);
     }
 
     #[test]
     fn scoreboard_operands_do_not_count() {
         let register = RegisterDescriptor::new(RegFile::Scoreboard, 0);
         let work = ResourceNeeds { unit: 0, cycles: 1, operands: vec![RegisterOperand { register, written: false, last_use: true }] };
-        assert_eq!(Resources::default().operand_cost(&work), 0);
+        assert_eq!(ResourceTracker::default().operand_cost(&work), 0);
     }
 
     #[test]
     fn differential_cost_is_relative_to_the_own_cost() {
-        let mut slot = ResourceSlot::default();
-        let mut resources = Resources::default();
+        let mut slot = BlockResourceUsage::default();
+        let mut resources = ResourceTracker::default();
         let sum = needs_of("FFMA R0, R1, R2, R3", &[]);
-        assert_eq!(resources.evaluate(&sum, CostMode::Own, &mut slot)[Unit::Fma.index()], 1);
-        assert_eq!(resources.evaluate(&sum, CostMode::Differential, &mut slot), [0; UNITS]);
+        assert_eq!(resources.evaluate_cost_step(&sum, CostMode::Own, &mut slot)[Unit::Fma.index()], 1);
+        assert_eq!(resources.evaluate_cost_step(&sum, CostMode::Differential, &mut slot), [0; UNITS]);
         resources.consumed.insert(1, 2);
-        assert_eq!(resources.evaluate(&sum, CostMode::Differential, &mut slot)[Unit::Fma.index()], -1);
-        assert_eq!(resources.evaluate(&sum, CostMode::Pressure, &mut slot), [0; UNITS]);
+        assert_eq!(resources.evaluate_cost_step(&sum, CostMode::Differential, &mut slot)[Unit::Fma.index()], -1);
+        assert_eq!(resources.evaluate_cost_step(&sum, CostMode::Pressure, &mut slot), [0; UNITS]);
         assert_eq!(slot.pressure(), 0);
         assert_eq!((slot.usage, slot.delta), ([0; UNITS], [0; UNITS]));
     }
 
     #[test]
     fn undo_restores_the_state() {
-        let mut slot = ResourceSlot::default();
-        let mut resources = Resources::default();
+        let mut slot = BlockResourceUsage::default();
+        let mut resources = ResourceTracker::default();
         resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[2]), &mut slot);
         let (before, consumed) = (slot, resources.consumed.clone());
         let undo = resources.schedule(&needs_of("FFMA R2, R0, R1, R3", &[0, 1]), &mut slot);
@@ -493,8 +493,8 @@ mod tests {
 
     #[test]
     fn a_consumed_register_that_is_written_again_is_not_consumed() {
-        let mut slot = ResourceSlot::default();
-        let mut resources = Resources::default();
+        let mut slot = BlockResourceUsage::default();
+        let mut resources = ResourceTracker::default();
         resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[2]), &mut slot);
         assert!(resources.consumed.contains(1, 2));
         let undo = resources.schedule(&needs_of("FADD R2, R1, R3", &[]), &mut slot);

@@ -4,7 +4,7 @@
 //!
 //! The number of warps at run time is unknown, so the estimate covers two cases: one warp alone on its warp scheduler, where latencies
 //! dominate, and all resident warps, where functional units and issue slots can be the bottleneck. For one execution of a block, with
-//! `t` the cycles of a lone warp ([`measure_allocated`], which includes register banks and the operand reuse cache) and `b` the cycles for
+//! `t` the cycles of a lone warp ([`measure_allocated_region`], which includes register banks and the operand reuse cache) and `b` the cycles for
 //! which one warp occupies the busiest unit:
 //!
 //! ```text
@@ -24,7 +24,7 @@ use oriole_hardware::units::UNITS;
 use oriole_ir::Function;
 use oriole_ir::analysis::{ControlFlow, LoopModel, Loops};
 
-use crate::backend::measure_allocated;
+use crate::backend::measure_allocated_region;
 use crate::code::products::ProductRegisters;
 use crate::code::{Item, from_ir, from_machine};
 use crate::graph::GraphBuilder;
@@ -33,7 +33,7 @@ use crate::resource::Costs;
 /// Model of the estimated execution counts of blocks: ten iterations per loop, up to six nested loops.
 pub(crate) const LOOP_MODEL: LoopModel = LoopModel { max_depth: 6, ..LoopModel::TEN_ITERATIONS };
 /// Maximum number of instructions in a region whose time is estimated. Longer regions are split, which changes the estimate very little.
-const LONGEST_REGION: usize = 4096;
+const MAX_REGION_INSTRUCTIONS: usize = 4096;
 
 /// Estimated execution time of a function for one warp, in cycles.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -87,11 +87,11 @@ pub fn score(function: &Function, model: &Model, costs: &Costs, warps: u32) -> S
     let products = ProductRegisters::on_registers(function);
     for &block in &function.layout {
         let mut code = from_machine::empty();
-        function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_allocated(&mut code, function, &products, inst));
+        function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_allocated_inst(&mut code, function, &products, inst));
         let (mut length, mut conflicts) = (0, 0);
-        for region in code.regions(0..code.items.len(), LONGEST_REGION) {
+        for region in code.regions(0..code.items.len(), MAX_REGION_INSTRUCTIONS) {
             let graph = builder.build(&code, region);
-            let region = measure_allocated(&code, &graph, costs);
+            let region = measure_allocated_region(&code, &graph, costs);
             // Later code waits for the last issue of the region or for its results; the estimate takes the mean of both times.
             length += (region.exit_cycle + region.length.done) / 2;
             conflicts += region.conflict_cycles as i32;

@@ -70,12 +70,12 @@ impl SchedSpace {
     }
 
     /// Returns whether accesses of this memory space have a long latency and should issue early.
-    pub fn is_hot(self) -> bool {
+    pub fn has_long_latency(self) -> bool {
         matches!(self, SchedSpace::Global | SchedSpace::Texture | SchedSpace::Surface)
     }
 
     /// Returns whether accesses of this memory space have a short latency and can be delayed.
-    pub fn is_cold(self) -> bool {
+    pub fn has_short_latency(self) -> bool {
         matches!(self, SchedSpace::Constant | SchedSpace::IndexedConstant | SchedSpace::Shared)
     }
 }
@@ -123,8 +123,8 @@ mod tests {
     #[test]
     fn spaces_are_hot_or_cold() {
         let names = |is: fn(SchedSpace) -> bool| SchedSpace::ALL.into_iter().filter(|space| is(*space)).collect::<Vec<_>>();
-        assert_eq!(names(SchedSpace::is_hot), [SchedSpace::Surface, SchedSpace::Global, SchedSpace::Texture]);
-        assert_eq!(names(SchedSpace::is_cold), [SchedSpace::Shared, SchedSpace::Constant, SchedSpace::IndexedConstant]);
+        assert_eq!(names(SchedSpace::has_long_latency), [SchedSpace::Surface, SchedSpace::Global, SchedSpace::Texture]);
+        assert_eq!(names(SchedSpace::has_short_latency), [SchedSpace::Shared, SchedSpace::Constant, SchedSpace::IndexedConstant]);
     }
 
     #[test]

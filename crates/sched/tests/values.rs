@@ -37,7 +37,8 @@ fn run_by(backend: Backend, text: &str, mode: ScheduleMode, registers: u32) -> (
         trace: true,
     };
     let on_values = function.is_ssa;
-    let stats = if on_values { scheduler.run_on_values(&mut function) } else { scheduler.run_on_registers(&mut function) };
+    let stats =
+        if on_values { scheduler.schedule_ssa_function(&mut function) } else { scheduler.schedule_allocated_function(&mut function) };
     let stats = stats.unwrap_or_else(|error| panic!("{error}"));
     if on_values {
         verify(&function).unwrap_or_else(|report| panic!("{report}"));
@@ -131,7 +132,7 @@ fn register_limit_is_kept() {
         let (_, few) = run_by(backend, &text, ScheduleMode::Ilp, 16);
         assert!(few.live_after <= 16, "{backend:?}: {} registers", few.live_after);
     }
-    for backend in Backend::LETTERS {
+    for backend in Backend::BACKENDS_A_B_C {
         let (_, many) = run_by(backend, &text, ScheduleMode::Ilp, 255);
         // With 16 warps per scheduler, 32 registers per thread are free.
         assert!(many.live_after <= 32 && many.live_after > 16, "{} registers", many.live_after);

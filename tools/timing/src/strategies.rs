@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use oriole_driver::{
-    BackendChoice, Moment, Options, PassOptions, PassSelection, ScheduleBackend, ScheduleKnobs, ScheduleMode, Scheduling, compile,
+    BackendChoice, DumpMoment, Options, PassOptions, PassSelection, ScheduleBackend, ScheduleKnobs, ScheduleMode, Scheduling, compile,
     compile_with_log,
 };
 use oriole_hardware::Model;
@@ -13,8 +13,8 @@ use oriole_hardware::units::Rates;
 use oriole_ir::Function;
 use oriole_isa::Target;
 use oriole_kernel_test::KernelTest;
-use oriole_sched::backend::{AllocationStage, Budget, Region, Search, Settings, estimate};
-use oriole_sched::code::from_ir::{ValueNumbers, push_values};
+use oriole_sched::backend::{AllocationStage, Budget, Region, SearchOutcome, Settings, estimate};
+use oriole_sched::code::from_ir::{ValueNumbers, push_ssa_inst};
 use oriole_sched::code::products::ProductRegisters;
 use oriole_sched::graph::GraphBuilder;
 use oriole_sched::pressure::{BlockLiveness, PressureTracker};
@@ -86,7 +86,7 @@ impl Distances {
         let options = Options { passes: PassOptions { print_before, ..PassOptions::default() }, ..Options::new(target) };
         let (compiled, log) = compile_with_log(&[&module], &options);
         compiled.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
-        for dump in log.dumps.iter().filter(|dump| dump.moment == Moment::Before) {
+        for dump in log.dumps.iter().filter(|dump| dump.moment == DumpMoment::Before) {
             let functions = oriole_ir::text::parse(&dump.text).map_err(|error| format!("{}: {error:?}", dump.function))?;
             functions.iter().for_each(|function| self.add_function(function, target));
         }
@@ -111,7 +111,7 @@ impl Distances {
         let mut blocks = Vec::new();
         for &block in &function.layout {
             let start = code.items.len();
-            function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &numbers, function, &products, inst));
+            function.blocks[block].insts.iter().for_each(|&inst| push_ssa_inst(&mut code, &numbers, function, &products, inst));
             blocks.push(start..code.items.len());
         }
         let mut builder = GraphBuilder::new(Model::of(target), code.registers());
@@ -131,7 +131,7 @@ impl Distances {
                 };
                 let source = estimate(&code, &graph, &costs, range.clone());
                 let source = u64::from(source.issued + source.done);
-                let lengths: Vec<(&'static str, u64, Search)> = ScheduleBackend::ALL
+                let lengths: Vec<(&'static str, u64, SearchOutcome)> = ScheduleBackend::ALL
                     .into_iter()
                     .map(|strategy| {
                         let (length, search) = length_by(strategy);
@@ -144,8 +144,8 @@ impl Distances {
         }
     }
 
-    fn add_region(&mut self, source: u64, lengths: &[(&'static str, u64, Search)]) {
-        let proved = lengths.iter().find(|(name, ..)| *name == "permutation").filter(|(.., search)| *search == Search::Optimal);
+    fn add_region(&mut self, source: u64, lengths: &[(&'static str, u64, SearchOutcome)]) {
+        let proved = lengths.iter().find(|(name, ..)| *name == "permutation").filter(|(.., search)| *search == SearchOutcome::Optimal);
         let Some(&(_, shortest, _)) = proved else {
             self.open += 1;
             return;

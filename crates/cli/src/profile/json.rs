@@ -89,7 +89,7 @@ fn class_value(profile: &Profile, class: SchedClass) -> Value {
         "rate": descriptor.throughput.name(),
         "busy_cycles": ThroughputClass::of(class).cycles(&profile.rates, &profile.machine),
         "space": descriptor.space.map(|space| json!({ "name": space.name(), "code": space.code(),
-            "hot": space.is_hot(), "cold": space.is_cold() })),
+            "hot": space.has_long_latency(), "cold": space.has_short_latency() })),
         "latency": estimated_latency(&profile.model, class),
         "long_latency": is_long_latency(&profile.model, class),
         "results_wait": waits.results,

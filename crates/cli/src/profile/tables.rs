@@ -107,7 +107,7 @@ fn classes(text: &mut String, profile: &Profile) {
 /// Returns the name of a memory space and whether it is hot or cold.
 pub fn space_name(space: SchedSpace) -> String {
     let name = space.name();
-    match (space.is_hot(), space.is_cold()) {
+    match (space.has_long_latency(), space.has_short_latency()) {
         (true, _) => format!("{name}, hot"),
         (_, true) => format!("{name}, cold"),
         _ => name.to_owned(),

@@ -35,7 +35,7 @@
 //! A holder that is waited for in the next iteration of a loop is live to the end of the loop, and again from the start of the loop to the
 //! wait. It gets its scoreboard when the scan reaches the start of the loop, so that the holders that come before it in the loop avoid it.
 //!
-//! At the end, `drop_implied_waits` removes waits for scoreboards that were already waited for on all paths.
+//! At the end, `remove_implied_waits` removes waits for scoreboards that were already waited for on all paths.
 //!
 //! Scoreboards that the code names itself (`LDGDEPBAR`, `UTMACMDFLUSH`, and the `DEPBAR` that counts them) are not assigned to holders.
 //!
@@ -56,11 +56,11 @@ use super::waits::{Wait, WaitedEvent};
 /// Estimated number of cycles from the issue of one instruction to that of the next. Stalls are not computed yet.
 const CYCLES_PER_INST: i64 = 2;
 /// Estimated latency in cycles of an instruction for which the hardware model has none.
-const DEFAULT_LATENCY: i64 = 30;
+const DEFAULT_LATENCY_CYCLES: i64 = 30;
 
 /// An instruction that holds a scoreboard from its issue until other instructions have waited for one of its events: results written, or
 /// sources read.
-struct Holder<'w> {
+struct ScoreboardHolder<'w> {
     /// Position of the instruction in the code.
     inst: usize,
     /// The event that the scoreboard signals: results written, or sources read.
@@ -76,7 +76,7 @@ struct Holder<'w> {
     carried_by_loop: Option<(usize, usize)>,
 }
 
-impl Holder<'_> {
+impl ScoreboardHolder<'_> {
     /// Returns the positions of the instructions that wait for this one and come after it in the code.
     fn waits_after(&self) -> impl Iterator<Item = usize> {
         self.waits.iter().map(|wait| wait.second as usize).filter(|&second| second > self.inst)
@@ -127,11 +127,11 @@ pub(crate) fn assign_scoreboards(
     // If a `DEPBAR` waits on every scoreboard, those that no `LDGDEPBAR` or `UTMACMDFLUSH` sets may still be assigned: the `DEPBAR` then
     // only waits longer.
     let assignable = [without(counted | pinned), without(pinned)].into_iter().find(|list| !list.is_empty()).unwrap_or_default();
-    let holders: Vec<Holder<'_>> = waits
+    let holders: Vec<ScoreboardHolder<'_>> = waits
         .chunk_by(|one, two| (one.first, one.event) == (two.first, two.event))
         .filter(|waits| !is_scoreboard_pinned(&inst_accesses[waits[0].first as usize], waits[0].event))
         .filter(|waits| can_set_scoreboard(&inst_accesses[waits[0].first as usize], waits[0].event))
-        .map(|waits| new_holder(control_flow, inst_accesses, waits, model, code.instructions.len()))
+        .map(|waits| new_scoreboard_holder(control_flow, inst_accesses, waits, model, code.instructions.len()))
         .collect();
     // Sorted pairs (start of the loop, index in `holders`) of the instructions that another one waits for in the next iteration of a loop.
     let mut starts: Vec<(usize, usize)> =
@@ -167,7 +167,7 @@ pub(crate) fn assign_scoreboards(
         let board = if wait.event == WaitedEvent::Results { first.write_barrier } else { first.read_barrier };
         controls[wait.second as usize].wait |= board.map_or(0, |board| 1 << board);
     }
-    drop_implied_waits(code, control_flow, &mut controls);
+    remove_implied_waits(code, control_flow, &mut controls);
     controls
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn assign_scoreboards(
 ///
 /// This is a forward may-analysis: a scoreboard is *open* at a point if on some path to the point it was set and not waited for since. A
 /// wait for a scoreboard that is not open is removed.
-fn drop_implied_waits(code: &MachineCode<'_>, control_flow: &MachineControlFlow, controls: &mut [Control]) {
+fn remove_implied_waits(code: &MachineCode<'_>, control_flow: &MachineControlFlow, controls: &mut [Control]) {
     let sets = |control: &Control| {
         let bit = |board: Option<u8>| board.map_or(0, |board| 1 << board);
         bit(control.write_barrier) | bit(control.read_barrier)
@@ -206,24 +206,25 @@ fn drop_implied_waits(code: &MachineCode<'_>, control_flow: &MachineControlFlow,
     }
 }
 
-/// Creates the [`Holder`] for `waits`, which all wait for the same event of the same instruction; `code_length` is the number of
+/// Creates the [`ScoreboardHolder`] for `waits`, which all wait for the same event of the same instruction; `code_length` is the number of
 /// instructions of the code. If a waiting instruction comes before the one it waits for and no loop contains both, the whole code counts as
 /// their loop.
-fn new_holder<'w>(
+fn new_scoreboard_holder<'w>(
     control_flow: &MachineControlFlow,
     inst_accesses: &[InstAccesses],
     waits: &'w [Wait],
     model: &Model,
     code_length: usize,
-) -> Holder<'w> {
+) -> ScoreboardHolder<'w> {
     let (first, event) = (waits[0].first as usize, waits[0].event);
     let class = inst_accesses[first].class;
-    let time =
-        model.time(class).map_or(DEFAULT_LATENCY, |time| i64::from(if event == WaitedEvent::Results { time.usual } else { time.read }));
+    let time = model
+        .time(class)
+        .map_or(DEFAULT_LATENCY_CYCLES, |time| i64::from(if event == WaitedEvent::Results { time.usual } else { time.read }));
     let earliest = waits.iter().map(|wait| wait.second as usize).filter(|&second| second <= first).min();
     let carried_by_loop =
         earliest.map(|earliest| control_flow.innermost_common_loop(first, earliest).map_or((0, code_length), |one| (one.start, one.end)));
-    Holder { inst: first, event, waits, usual_latency: time, class, carried_by_loop }
+    ScoreboardHolder { inst: first, event, waits, usual_latency: time, class, carried_by_loop }
 }
 
 /// Returns whether the encoding form of an instruction can set a scoreboard that signals `event`.
@@ -290,14 +291,14 @@ struct ScoreboardScan<'a> {
 impl ScoreboardScan<'_> {
     /// Assigns a scoreboard to a holder (an instruction that others wait for) from position `from` until the waits at positions `waits_at`.
     /// Returns the index of the scoreboard: `preassigned` if it is given, otherwise the scoreboard with the lowest rank.
-    fn assign_scoreboard(&mut self, holder: &Holder<'_>, from: usize, waits_at: Vec<usize>, preassigned: Option<usize>) -> usize {
+    fn assign_scoreboard(&mut self, holder: &ScoreboardHolder<'_>, from: usize, waits_at: Vec<usize>, preassigned: Option<usize>) -> usize {
         for board in &mut self.boards {
             board.remove_passed_waits(from);
         }
         let next = waits_at.iter().copied().min().unwrap_or(from);
         let ready = from as i64 * CYCLES_PER_INST + holder.usual_latency;
         let index = preassigned.unwrap_or_else(|| {
-            let rank = |&index: &usize| self.assignment_rank(index, next, waits_at.len(), ready, holder.class);
+            let rank = |&index: &usize| self.scoreboard_rank(index, next, waits_at.len(), ready, holder.class);
             self.assignable.iter().copied().min_by_key(rank).unwrap_or(0)
         });
         // The `ready_cycle` of a free scoreboard belongs to instructions that are done, so it is ignored.
@@ -312,7 +313,7 @@ impl ScoreboardScan<'_> {
     /// Returns the cost, in cycles weighted by executions, of assigning scoreboard `index` to a new holder (an instruction that others wait
     /// for), followed by tie-breakers; lower is better. `next` is the position of the first wait for the holder, `wait_count` the number of
     /// its waits, `ready_cycle` the cycle in which it is done.
-    fn assignment_rank(
+    fn scoreboard_rank(
         &self,
         index: usize,
         next: usize,

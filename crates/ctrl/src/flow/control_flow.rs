@@ -54,7 +54,7 @@ impl MachineControlFlow {
         }
         let loops = nest_loops(spans);
         let innermost_loop = innermost_loops(code, &loops);
-        let roots = find_roots(code, &predecessors);
+        let roots = find_root_blocks(code, &predecessors);
         MachineControlFlow { predecessors, loops, innermost_loop, block_of, roots }
     }
 
@@ -146,7 +146,7 @@ fn innermost_loops(code: &MachineCode<'_>, loops: &[MachineLoop]) -> Vec<Option<
 }
 
 /// Returns the entry block, and one block of each part of the code that is unreachable from other roots. See [`MachineControlFlow::roots`].
-fn find_roots(code: &MachineCode<'_>, predecessors: &[Vec<u32>]) -> Vec<usize> {
+fn find_root_blocks(code: &MachineCode<'_>, predecessors: &[Vec<u32>]) -> Vec<usize> {
     let mut reached = vec![false; code.blocks.len()];
     let mut roots = Vec::new();
     let mut worklist = Vec::new();

@@ -10,7 +10,7 @@
 //!    once, instructions share scoreboards.
 //! 3. [`stalls`](stalls::compute_stalls) lengthens stalls until every fixed latency has passed on every path, back edges included.
 //! 4. [`yields`](yields::set_yields) decides where the hardware may switch to another warp.
-//! 5. [`reuse`](reuse::mark_reuse) marks source registers that stay in the reuse cache for a later instruction.
+//! 5. [`reuse`](reuse::set_reuse_flags) marks source registers that stay in the reuse cache for a later instruction.
 //!
 //! Register ports (the ways in which instruction classes access registers) and latencies come from the hardware model, which a
 //! `--hw-profile` can change; all other rules come from `data/control.tbl`. `oriole verify` checks the result from the encoded bytes and
@@ -31,9 +31,9 @@ use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction};
 
 use control_flow::MachineControlFlow;
-use reasons::Reasons;
+use reasons::StallAndWaitReasons;
 use reg_access::{InstAccesses, add_fenced_registers};
-use stalls::Shortfall;
+use stalls::LatencyShortfall;
 
 /// The machine code of a function in its final instruction order. Instructions are numbered by their position in it.
 pub struct MachineCode<'a> {
@@ -59,24 +59,24 @@ pub struct ControlAssignment {
     pub controls: Vec<Control>,
     /// The fixed latencies that stalls cannot cover, by the instruction that would issue too early; a `NOP` has to be inserted before it
     /// (phase 120).
-    pub shortfalls: Vec<Shortfall>,
+    pub shortfalls: Vec<LatencyShortfall>,
     /// The reasons for stalls and waits; `None` if the caller did not ask for them.
-    pub reasons: Option<Reasons>,
+    pub reasons: Option<StallAndWaitReasons>,
 }
 
 /// Computes the control words of all instructions and returns them in the order of the code.
 pub fn assign(code: &MachineCode<'_>, hardware: &Hardware<'_>) -> Vec<Control> {
-    assign_all(code, hardware, false).controls
+    assign_control_words(code, hardware, false).controls
 }
 
 /// Computes the control words of all instructions. Returns them in the order of the code, and the reason for each stall and wait.
-pub fn assign_with_reasons(code: &MachineCode<'_>, hardware: &Hardware<'_>) -> (Vec<Control>, Reasons) {
-    let done = assign_all(code, hardware, true);
+pub fn assign_with_reasons(code: &MachineCode<'_>, hardware: &Hardware<'_>) -> (Vec<Control>, StallAndWaitReasons) {
+    let done = assign_control_words(code, hardware, true);
     (done.controls, done.reasons.unwrap_or_default())
 }
 
 /// Computes the control words of all instructions. Records the reasons for stalls and waits if `with_reasons` is true.
-pub fn assign_all(code: &MachineCode<'_>, hardware: &Hardware<'_>, with_reasons: bool) -> ControlAssignment {
+pub fn assign_control_words(code: &MachineCode<'_>, hardware: &Hardware<'_>, with_reasons: bool) -> ControlAssignment {
     let (model, rules) = (hardware.model, &*hardware.rules);
     let mut inst_accesses: Vec<InstAccesses> =
         code.instructions.iter().map(|instruction| InstAccesses::new(instruction, model, rules)).collect();
@@ -86,7 +86,7 @@ pub fn assign_all(code: &MachineCode<'_>, hardware: &Hardware<'_>, with_reasons:
     let mut controls = boards::assign_scoreboards(code, &control_flow, &inst_accesses, &waits, model, rules);
     let outcome = stalls::compute_stalls(code, &control_flow, &inst_accesses, model, rules, &mut controls, with_reasons);
     yields::set_yields(code, &control_flow, &inst_accesses, rules, &mut controls);
-    reuse::mark_reuse(code, &control_flow, &inst_accesses, rules, &mut controls);
-    let reasons = with_reasons.then_some(Reasons { waits, stalls: outcome.parts });
+    reuse::set_reuse_flags(code, &control_flow, &inst_accesses, rules, &mut controls);
+    let reasons = with_reasons.then_some(StallAndWaitReasons { waits, stalls: outcome.parts });
     ControlAssignment { controls, shortfalls: outcome.shortfalls, reasons }
 }

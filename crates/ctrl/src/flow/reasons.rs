@@ -3,20 +3,20 @@
 use oriole_hardware::DependenceKind;
 use oriole_isa::{Instruction, RegFile};
 
-use super::reg_access::{Register, file_of, number_in_file};
+use super::reg_access::{Register, number_in_file, register_file_of};
 use super::stalls::{StallCause, StallParts};
 use super::waits::{Wait, WaitCause, WaitedEvent};
 
 /// The reasons for the stalls and waits of a function.
 #[derive(Clone, Debug, Default)]
-pub struct Reasons {
+pub struct StallAndWaitReasons {
     /// All waits, sorted by the instruction that is waited for.
     pub waits: Vec<Wait>,
     /// For each instruction: its stall, divided into parts by cause.
     pub stalls: Vec<StallParts>,
 }
 
-impl Reasons {
+impl StallAndWaitReasons {
     /// Returns, for each instruction, the waits for other instructions that it makes before its issue. `instructions` is the number of
     /// instructions of the code.
     pub fn waits_by_waiting_inst(&self, instructions: usize) -> Vec<Vec<Wait>> {
@@ -30,7 +30,7 @@ impl Reasons {
 
 /// Returns the name of a register in SASS syntax, such as `UR4`.
 pub fn register_name(register: Register) -> String {
-    let letters = match file_of(register) {
+    let letters = match register_file_of(register) {
         RegFile::Predicate => "P",
         RegFile::Uniform => "UR",
         RegFile::UniformPredicate => "UP",
@@ -43,7 +43,7 @@ pub fn register_name(register: Register) -> String {
 fn dependence_verb(kind: DependenceKind, register: Register, second: &Instruction) -> &'static str {
     let guard = second.guard;
     let guard_file = if guard.uniform { RegFile::UniformPredicate } else { RegFile::Predicate };
-    let is_guard = !guard.is_always() && (guard_file, u16::from(guard.predicate)) == (file_of(register), number_in_file(register));
+    let is_guard = !guard.is_always() && (guard_file, u16::from(guard.predicate)) == (register_file_of(register), number_in_file(register));
     match kind {
         DependenceKind::Raw if is_guard => "is guarded by",
         DependenceKind::Raw => "reads",

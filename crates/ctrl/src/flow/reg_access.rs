@@ -12,14 +12,14 @@ use super::MachineCode;
 pub type Register = u16;
 
 /// Number of possible [`Register`] numbers: 256 for each of the four register files with latencies.
-pub const REGISTER_NUMBERS: usize = 4 * 256;
+pub const REGISTER_NUMBER_COUNT: usize = 4 * 256;
 
 /// The register files whose registers have latencies in the hardware model.
 const FILES_WITH_LATENCIES: [RegFile; 4] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate];
 
 /// Returns the register file of a register.
 #[inline]
-pub fn file_of(register: Register) -> RegFile {
+pub fn register_file_of(register: Register) -> RegFile {
     FILES_WITH_LATENCIES[usize::from(register / 256)]
 }
 
@@ -39,7 +39,7 @@ pub struct RegAccess {
 
 /// The in-flight instructions that an instruction waits for, in addition to those that it depends on through registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drain {
+pub enum AdditionalWaits {
     /// No further instructions: only register dependences count.
     Nothing,
     /// All instructions in flight, because the instruction transfers control to code that was compiled without knowledge of them.
@@ -105,7 +105,7 @@ pub struct InstAccesses {
     /// Whether the encoding form of the instruction can name a read barrier.
     pub can_set_read_barrier: bool,
     /// The in-flight instructions that the instruction waits for, in addition to those that it depends on through registers.
-    pub drain: Drain,
+    pub drain: AdditionalWaits,
     /// Whether the next instruction has to wait until this one is complete, even without a register dependence.
     pub is_fence: bool,
     /// Whether the instruction is a load or atomic operation that an acquire has to wait for, even without a destination register.
@@ -145,7 +145,7 @@ impl InstAccesses {
             late_reads: false,
             can_set_write_barrier: instruction.may_set_write_barrier() && !instruction.opcode.is_warpgroup_product(),
             can_set_read_barrier: instruction.may_set_read_barrier() && !instruction.opcode.is_warpgroup_product(),
-            drain: drain_of(instruction, wants.waits_for_all_in_flight),
+            drain: additional_waits_of(instruction, wants.waits_for_all_in_flight),
             is_fence: wants.next_waits || changes_shared_barrier(instruction),
             is_load: LOADS_BEFORE_ACQUIRE.contains(&instruction.opcode),
             ends_group: ends_product_group(instruction),
@@ -195,7 +195,7 @@ impl InstAccesses {
 
     /// Returns whether this is `WARPGROUP.ARRIVE`, the fence between ordinary accesses and matrix products of a warpgroup.
     fn is_product_fence(&self) -> bool {
-        self.opcode == Opcode::WARPGROUP && self.drain == Drain::Nothing
+        self.opcode == Opcode::WARPGROUP && self.drain == AdditionalWaits::Nothing
     }
 
     /// Returns whether two instructions have opposite guards on the same predicate. Unless the predicate is written in between, no thread
@@ -252,7 +252,7 @@ struct FencedRegisters {
 impl FencedRegisters {
     /// Adds the general registers that a matrix product accesses.
     fn add(&mut self, product: &InstAccesses) {
-        let general = |access: &&RegAccess| file_of(access.register) == RegFile::General;
+        let general = |access: &&RegAccess| register_file_of(access.register) == RegFile::General;
         self.reads.extend(product.reads.iter().filter(general));
         self.writes.extend(product.writes.iter().filter(general));
     }
@@ -277,23 +277,23 @@ fn changes_shared_barrier(instruction: &Instruction) -> bool {
 
 /// Returns which in-flight instructions an instruction waits for in addition to those that it depends on through registers; `waits_for_all`
 /// says whether its opcode waits for all of them.
-fn drain_of(instruction: &Instruction, waits_for_all: bool) -> Drain {
+fn additional_waits_of(instruction: &Instruction, waits_for_all: bool) -> AdditionalWaits {
     let has = |name: &str| instruction.modifiers.iter().any(|modifier| modifier.spelling() == name);
     let count = || match instruction.operands.get(1).map(|operand| &operand.value) {
         Some(OperandValue::Integer(number)) => u32::try_from(*number).ok(),
         _ => None,
     };
     match instruction.opcode {
-        _ if waits_for_all => Drain::Everything,
-        Opcode::NOP => Drain::TensorLoads,
-        Opcode::CCTL if has(".IVALL") || has(".DEEP") => Drain::Loads,
+        _ if waits_for_all => AdditionalWaits::Everything,
+        Opcode::NOP => AdditionalWaits::TensorLoads,
+        Opcode::CCTL if has(".IVALL") || has(".DEEP") => AdditionalWaits::Loads,
         // `UTMACCTL.IV` makes the copy engine read a tensor map again. A thread learns from a load or an atomic operation that the map has
         // changed, so these have to be complete before `UTMACCTL.IV`.
-        Opcode::UTMACCTL if has(".IV") => Drain::Loads,
+        Opcode::UTMACCTL if has(".IV") => AdditionalWaits::Loads,
         Opcode::WARPGROUP if matches!(instruction.operands.first().map(|operand| &operand.value), Some(OperandValue::Name(_))) => {
-            count().map_or(Drain::Nothing, Drain::Groups)
+            count().map_or(AdditionalWaits::Nothing, AdditionalWaits::Groups)
         }
-        _ => Drain::Nothing,
+        _ => AdditionalWaits::Nothing,
     }
 }
 
@@ -315,7 +315,7 @@ pub(crate) fn latency_requirement(
     second: Port,
     guarded: bool,
 ) -> LatencyRequirement {
-    let file = file_of(register);
+    let file = register_file_of(register);
     if guarded { model.need_guarded(kind, file, first, second) } else { model.need(kind, file, first, second) }
 }
 

@@ -30,10 +30,10 @@ use oriole_isa::{Control, Opcode, Pipe, RegFile};
 
 use super::MachineCode;
 use super::control_flow::MachineControlFlow;
-use super::reg_access::{CachedRead, InstAccesses, Register, file_of};
+use super::reg_access::{CachedRead, InstAccesses, Register, register_file_of};
 
 /// Number of operand slots of a reuse cache.
-const OPERAND_SLOTS: usize = 4;
+const OPERAND_SLOT_COUNT: usize = 4;
 
 /// A read of consecutive registers through an operand slot of a reuse cache, if no instruction has written the registers since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl ReuseCacheEntries<'_> {
     /// cache `cache`.
     fn entry_mut(&mut self, cache: u8, slot: u8, register: Register) -> &mut Option<SlotRead> {
         let banks = self.rules.facts.register_banks as usize;
-        let place = (usize::from(cache) * OPERAND_SLOTS + usize::from(slot)) * banks;
+        let place = (usize::from(cache) * OPERAND_SLOT_COUNT + usize::from(slot)) * banks;
         &mut self.last_reads[place + usize::from(self.rules.register_bank(register))]
     }
 
@@ -85,7 +85,7 @@ impl ReuseCacheEntries<'_> {
 }
 
 /// Sets the reuse flags of all control words. The yield flags must be final.
-pub(crate) fn mark_reuse(
+pub(crate) fn set_reuse_flags(
     code: &MachineCode<'_>,
     control_flow: &MachineControlFlow,
     inst_accesses: &[InstAccesses],
@@ -93,7 +93,8 @@ pub(crate) fn mark_reuse(
     controls: &mut [Control],
 ) {
     let caches = rules.facts.reuse_caches.iter().map(|&(_, number)| number as usize + 1).max().unwrap_or(0);
-    let mut entries = ReuseCacheEntries { rules, last_reads: vec![None; caches * OPERAND_SLOTS * rules.facts.register_banks as usize] };
+    let mut entries =
+        ReuseCacheEntries { rules, last_reads: vec![None; caches * OPERAND_SLOT_COUNT * rules.facts.register_banks as usize] };
     for (number, block) in code.blocks.iter().enumerate() {
         if !control_flow.is_straight_line_after_previous(code, number) {
             entries.last_reads.fill(None);
@@ -103,7 +104,7 @@ pub(crate) fn mark_reuse(
             if let Some(cache) = rules.reuse_cache(inst.class) {
                 record_slot_reads(inst, number, cache, &mut entries, controls);
             }
-            for reg_access in inst.writes.iter().filter(|reg_access| file_of(reg_access.register) == RegFile::General) {
+            for reg_access in inst.writes.iter().filter(|reg_access| register_file_of(reg_access.register) == RegFile::General) {
                 entries.remove_reads_of(reg_access.register);
             }
             if !controls[number].stay || may_change_active_threads(inst.opcode) {

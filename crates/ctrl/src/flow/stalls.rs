@@ -1,7 +1,7 @@
 //! Computes stall cycles so that every fixed latency has passed on every path.
 //!
 //! **Input:** the code in its final order, its register accesses, the latencies of the hardware model, and control words with scoreboards.
-//! **Output:** the stall of each control word, and the instructions before which no stall is long enough ([`Shortfall`]).
+//! **Output:** the stall of each control word, and the instructions before which no stall is long enough ([`LatencyShortfall`]).
 //!
 //! The stall of an instruction is the number of cycles until the next one issues, so the distance of two instructions is the sum of the
 //! stalls from the first to the one before the second. Where this is less than the latency, the stall directly before the second
@@ -49,7 +49,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::MachineCode;
 use super::control_flow::{MachineControlFlow, Worklist};
-use super::reg_access::{InstAccesses, Register, file_of};
+use super::reg_access::{InstAccesses, Register, register_file_of};
 use walker::StallWalker;
 
 mod walker;
@@ -88,7 +88,7 @@ pub type StallParts = SmallVec<[StallPart; 2]>;
 
 /// A fixed latency that the stalls cannot cover, so that a `NOP` has to be inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shortfall {
+pub struct LatencyShortfall {
     /// Position of the instruction that would issue too early.
     pub before: usize,
     /// Number of cycles that are missing before that instruction.
@@ -121,7 +121,7 @@ impl TimedAccess {
 }
 
 /// Age in cycles of events that have no effect on later instructions any more. It is larger than any latency.
-const LONG_AGO: i64 = 1 << 20;
+const LONG_AGO_CYCLES: i64 = 1 << 20;
 /// Number of scoreboards, one for each bit of a wait mask.
 const SCOREBOARD_COUNT: usize = 6;
 
@@ -140,12 +140,16 @@ struct BlockEndState {
 impl BlockEndState {
     /// Returns the state before any event has happened.
     fn new() -> BlockEndState {
-        BlockEndState { accesses: Vec::new(), last_setters: [(LONG_AGO, 0); SCOREBOARD_COUNT], last_block_barrier: (LONG_AGO, 0) }
+        BlockEndState {
+            accesses: Vec::new(),
+            last_setters: [(LONG_AGO_CYCLES, 0); SCOREBOARD_COUNT],
+            last_block_barrier: (LONG_AGO_CYCLES, 0),
+        }
     }
 
     /// Adds the events of `other`, which reach the same point on another path. Duplicate accesses are removed when the next block is
     /// walked, which keeps the youngest one.
-    fn merge(&mut self, other: &BlockEndState) {
+    fn merge_events(&mut self, other: &BlockEndState) {
         self.accesses.extend(&other.accesses);
         for (one, two) in self.last_setters.iter_mut().zip(&other.last_setters) {
             *one = (*one).min(*two);
@@ -158,16 +162,16 @@ impl BlockEndState {
         for access in &mut self.accesses {
             access.issued_at += cycles;
         }
-        self.accesses.retain(|access| access.issued_at < effect_cycles(model, access));
+        self.accesses.retain(|access| access.issued_at < max_delay_cycles(model, access));
         for (at, _) in self.last_setters.iter_mut().chain([&mut self.last_block_barrier]) {
-            *at = (*at + cycles).min(LONG_AGO);
+            *at = (*at + cycles).min(LONG_AGO_CYCLES);
         }
     }
 }
 
 /// Returns the number of cycles after which an access cannot delay a later instruction any more: the longest latency of its port.
-fn effect_cycles(model: &Model, access: &TimedAccess) -> i64 {
-    let file = file_of(access.register);
+fn max_delay_cycles(model: &Model, access: &TimedAccess) -> i64 {
+    let file = register_file_of(access.register);
     let cycles = if access.write {
         model.max_need_by_port(DependenceKind::Raw, file, access.port).max(model.max_need_by_port(DependenceKind::Waw, file, access.port))
     } else {
@@ -180,7 +184,7 @@ fn effect_cycles(model: &Model, access: &TimedAccess) -> i64 {
 #[derive(Debug, Default)]
 pub struct StallSummary {
     /// Latencies that the stalls cannot cover, sorted by instruction; at most one for each instruction.
-    pub shortfalls: Vec<Shortfall>,
+    pub shortfalls: Vec<LatencyShortfall>,
     /// For each instruction: its stall, divided into parts by cause; empty unless the caller asked for causes.
     pub parts: Vec<StallParts>,
 }
@@ -262,7 +266,7 @@ pub(crate) fn compute_stalls(
             if grown > 0 {
                 code.blocks[before].successors.iter().for_each(|&next| worklist.push(next));
             }
-            entry.merge(state);
+            entry.merge_events(state);
         }
         let state = walker.walk_block(block, &entry);
         if left[block].as_ref() != Some(&state) {

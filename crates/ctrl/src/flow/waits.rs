@@ -28,7 +28,7 @@
 //! within a block only: instructions of the block are newer than those carried into it, whose order is unknown.
 //!
 //! The iteration over the blocks is that of Kildall 1973 ("A Unified Approach to Global Program Optimization"), with union as the meet. It
-//! departs in one point: a state that becomes too large is reduced by waits at the start of the block (`MAX_CARRIED_INSTS`), which is
+//! departs in one point: a state that becomes too large is reduced by waits at the start of the block (`MAX_INSTS_CARRIED_INTO_BLOCK`), which is
 //! correct, because waiting too early only costs time, and bounds the size of the states.
 //!
 //! Departure: the published description of ptxas has separate passes for write-after-read hazards (before and after phase 120) and for
@@ -36,7 +36,7 @@
 //!
 //! Cost: each register has a short list of in-flight accesses (at most `MAX_IN_FLIGHT_PER_REGISTER`). Stale entries are removed when the
 //! list is visited, so one walk is linear in the length of the code. The number of walks depends on the nesting of loops. States with too
-//! many instructions in flight are reduced (`MAX_CARRIED_INSTS`, `CARRIED_PER_REGISTER`).
+//! many instructions in flight are reduced (`MAX_INSTS_CARRIED_INTO_BLOCK`, `MAX_CARRIED_PER_REGISTER`).
 
 use oriole_hardware::{DependenceKind, Model};
 
@@ -123,7 +123,7 @@ pub(crate) fn find_waits(
                     *slot = Some(left.to_vec());
                     true
                 }
-                Some(old) => merge_states(old, left, &mut spare),
+                Some(old) => merge_carried_insts(old, left, &mut spare),
             };
             if changed {
                 worklist.push(next);
@@ -143,7 +143,7 @@ pub(crate) fn find_waits(
 
 /// Adds the in-flight instructions of `from` to `into`, both sorted by position in the code. Returns whether `into` has grown. `spare` is a
 /// buffer that is kept between calls to save memory allocations.
-fn merge_states(into: &mut Vec<CarriedInst>, from: &[CarriedInst], spare: &mut Vec<CarriedInst>) -> bool {
+fn merge_carried_insts(into: &mut Vec<CarriedInst>, from: &[CarriedInst], spare: &mut Vec<CarriedInst>) -> bool {
     if into.as_slice() == from {
         return false;
     }

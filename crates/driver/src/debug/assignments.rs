@@ -25,13 +25,13 @@ const PLOP3_AND_TABLE: i64 = 0x80;
 /// `registers` maps each PTX register to its value in the IR. The function is not in SSA form yet.
 pub fn run(function: &mut Function, registers: &FxHashMap<RegisterId, Value>) {
     let variables: FxHashSet<Value> = registers.values().copied().collect();
-    let computed = computing_insts(function);
+    let computed = find_computing_insts(function);
     for block in function.layout.clone() {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut extended: Vec<Inst> = Vec::with_capacity(insts.len());
         for inst in insts {
             if let Some((variable, source)) = match_assignment(function, inst, &variables)
-                && (function.insts[inst].guard.is_some() || !is_marked(function, &computed, block, inst, &source))
+                && (function.insts[inst].guard.is_some() || !is_assignment_marked(function, &computed, block, inst, &source))
             {
                 insert_moves(function, inst, variable, source, &mut extended);
             }
@@ -45,7 +45,7 @@ pub fn run(function: &mut Function, registers: &FxHashMap<RegisterId, Value>) {
 type ComputingInsts = FxHashMap<Value, Option<(Block, Inst)>>;
 
 /// Returns, for each value of a function, the block and the instruction that compute it; `None` for values with several definitions.
-fn computing_insts(function: &Function) -> ComputingInsts {
+fn find_computing_insts(function: &Function) -> ComputingInsts {
     let mut computed = ComputingInsts::default();
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
@@ -72,7 +72,7 @@ fn match_assignment(function: &Function, inst: Inst, variables: &FxHashSet<Value
 
 /// Returns whether the source of the copy `inst` is computed by machine instructions of the same block and the same PTX statement. A
 /// debugger can then stop at these instructions, and the assignment needs no move.
-fn is_marked(function: &Function, computed: &ComputingInsts, block: Block, inst: Inst, source: &Operand) -> bool {
+fn is_assignment_marked(function: &Function, computed: &ComputingInsts, block: Block, inst: Inst, source: &Operand) -> bool {
     let is_here = |value: Value| match computed.get(&value) {
         Some(&Some((from, by))) => {
             let is_same = from == block && function.insts[by].location.statement == function.insts[inst].location.statement;

@@ -12,9 +12,9 @@ use oriole_support::Name;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{CompiledFunction, DebugInfo, DebugKind, is_string_section};
-use crate::compile_function::Finished;
+use crate::compile_function::FinishedFunction;
 use crate::emit::EmittedCode;
-use crate::job::Job;
+use crate::job::FunctionJob;
 use crate::whole_program::Program;
 
 /// DWARF operator of a location at an address in memory.
@@ -23,17 +23,17 @@ const DW_OP_ADDR: u8 = 0x03;
 const ADDRESS_BYTES: usize = 8;
 
 /// The debug sections of the PTX that are copied into the cubin.
-pub struct CarriedSections<'a> {
+pub struct CopiedSections<'a> {
     /// The modules of the program.
     modules: Vec<&'a Module>,
     /// The joined sections, in the order in which the modules first name them.
-    sections: Vec<CarriedSection<'a>>,
+    sections: Vec<CopiedSection<'a>>,
     /// For each label in a debug section, given by module and name: the index of the section and the offset in it, in bytes.
     labels: FxHashMap<(usize, Name), (usize, i64)>,
 }
 
 /// A debug section of the cubin, joined from the sections of all modules that have the same name.
-struct CarriedSection<'a> {
+struct CopiedSection<'a> {
     /// Name of the section, such as `.debug_info`.
     name: &'a str,
     /// The parts, one for each section of a module that was joined, as (index of the module, offset in the joined section in bytes,
@@ -45,7 +45,7 @@ struct CarriedSection<'a> {
 
 /// What a label or name in a debug section means in the cubin.
 #[derive(Clone, PartialEq, Eq)]
-enum NameValue {
+enum ResolvedName {
     /// An address: name of a symbol, and offset in bytes.
     Symbol(String, i64),
     /// An offset in a copied debug section: index of the section, and offset in bytes.
@@ -60,8 +60,8 @@ enum NameValue {
 
 /// Returns the debug sections of the PTX to copy: all of them, or only the strings with names of inlined functions if only line tables are
 /// requested.
-pub fn carried_sections<'a>(program: &Program<'a>, debug: &DebugInfo) -> CarriedSections<'a> {
-    let mut carried = CarriedSections { modules: program.modules.to_vec(), sections: Vec::new(), labels: FxHashMap::default() };
+pub fn copied_sections<'a>(program: &Program<'a>, debug: &DebugInfo) -> CopiedSections<'a> {
+    let mut carried = CopiedSections { modules: program.modules.to_vec(), sections: Vec::new(), labels: FxHashMap::default() };
     for number in 0..debug.texts.len().min(program.modules.len()) {
         for item in &program.modules[number].items {
             let Item::Section(section) = item else { continue };
@@ -74,12 +74,12 @@ pub fn carried_sections<'a>(program: &Program<'a>, debug: &DebugInfo) -> Carried
     carried
 }
 
-impl<'a> CarriedSections<'a> {
+impl<'a> CopiedSections<'a> {
     /// Appends a debug section of a module to the joined section of the same name, and records the offsets of its labels.
     fn push(&mut self, module: usize, section: &'a DwarfSection) {
         let known = self.sections.iter().position(|known| known.name == &*section.name);
         let index = known.unwrap_or_else(|| {
-            self.sections.push(CarriedSection { name: &section.name, parts: Vec::new(), size_bytes: 0 });
+            self.sections.push(CopiedSection { name: &section.name, parts: Vec::new(), size_bytes: 0 });
             self.sections.len() - 1
         });
         let joined = &mut self.sections[index];
@@ -97,11 +97,11 @@ impl<'a> CarriedSections<'a> {
 
     /// Returns the offset in `.debug_str` of a label there plus `offset`, in bytes. The name `.debug_str` itself means the start of the
     /// module's part.
-    pub fn string_offset(&self, module: usize, name: Name, offset: i64) -> u64 {
+    pub fn debug_string_offset(&self, module: usize, name: Name, offset: i64) -> u64 {
         let in_label = self.labels.get(&(module, name)).map(|&(_, start)| start);
         let start = in_label.or_else(|| {
             let index = self.section_named(self.modules[module].name(name))?;
-            self.part_start(index, module)
+            self.module_part_start(index, module)
         });
         (start.unwrap_or(0) + offset).cast_unsigned()
     }
@@ -112,7 +112,7 @@ impl<'a> CarriedSections<'a> {
     }
 
     /// Returns the byte offset, in a joined section, of the first part that comes from a module; `None` if there is none.
-    fn part_start(&self, section: usize, module: usize) -> Option<i64> {
+    fn module_part_start(&self, section: usize, module: usize) -> Option<i64> {
         self.sections[section].parts.iter().find(|part| part.0 == module).map(|part| part.1)
     }
 
@@ -125,7 +125,7 @@ impl<'a> CarriedSections<'a> {
         for section in &self.sections {
             let mut out = DebugSection { name: section.name.to_owned(), ..DebugSection::default() };
             for (module, _, part) in &section.parts {
-                resolver.encode(&mut out, *module, part, first, line_table);
+                resolver.encode_section(&mut out, *module, part, first, line_table);
             }
             added.push(out);
         }
@@ -136,18 +136,18 @@ impl<'a> CarriedSections<'a> {
 /// Finds out what labels and names in debug sections mean in the cubin.
 struct DebugNameResolver<'a> {
     /// The debug sections that are copied into the cubin.
-    carried: &'a CarriedSections<'a>,
+    carried: &'a CopiedSections<'a>,
     /// For each label in code, given by module and name: the name of the function and the byte offset in it.
     labels: FxHashMap<(usize, Name), (&'a str, i64)>,
     /// The locations of function-scope variables, by module and name.
-    variables: FxHashMap<(usize, Name), NameValue>,
+    variables: FxHashMap<(usize, Name), ResolvedName>,
     /// Names of the symbols of the cubin.
     symbols: FxHashSet<String>,
 }
 
 impl<'a> DebugNameResolver<'a> {
     /// Collects the labels, variables and symbols that names in debug sections may refer to.
-    fn new(carried: &'a CarriedSections<'a>, file: &build::Module, functions: &[CompiledFunction<'a>]) -> DebugNameResolver<'a> {
+    fn new(carried: &'a CopiedSections<'a>, file: &build::Module, functions: &[CompiledFunction<'a>]) -> DebugNameResolver<'a> {
         let mut symbols: FxHashSet<String> = file.functions.iter().map(|function| function.name.clone()).collect();
         symbols.extend(file.variables.iter().map(|variable| variable.name.clone()));
         let shared = file.functions.iter().filter_map(|function| function.shared.as_ref());
@@ -159,7 +159,7 @@ impl<'a> DebugNameResolver<'a> {
             for (name, address) in label_addresses(body, &finished.code) {
                 resolver.labels.entry((job.module_number, name)).or_insert((job.name(), address));
             }
-            for id in variables_of(job, body) {
+            for id in function_variables(job, body) {
                 if let Some(target) = variable_location(job, finished, id, file.traits.style.reserved_shared()) {
                     resolver.variables.insert((job.module_number, job.module.variables[id].name), target);
                 }
@@ -169,36 +169,36 @@ impl<'a> DebugNameResolver<'a> {
     }
 
     /// Returns what a name plus `offset` means in the cubin; `None` if the cubin does not contain the object.
-    fn resolve_name(&self, module: usize, name: Name, offset: i64) -> Option<NameValue> {
-        let moved = |target: NameValue| match target {
-            NameValue::Symbol(symbol, start) => NameValue::Symbol(symbol, start + offset),
-            NameValue::Section(index, start) => NameValue::Section(index, start + offset),
-            NameValue::Stack(start) => NameValue::Stack(start + offset),
-            NameValue::Number(value) => NameValue::Number(value + offset),
-            NameValue::LineTable => NameValue::LineTable,
+    fn resolve_name(&self, module: usize, name: Name, offset: i64) -> Option<ResolvedName> {
+        let moved = |target: ResolvedName| match target {
+            ResolvedName::Symbol(symbol, start) => ResolvedName::Symbol(symbol, start + offset),
+            ResolvedName::Section(index, start) => ResolvedName::Section(index, start + offset),
+            ResolvedName::Stack(start) => ResolvedName::Stack(start + offset),
+            ResolvedName::Number(value) => ResolvedName::Number(value + offset),
+            ResolvedName::LineTable => ResolvedName::LineTable,
         };
         if let Some(&(function, address)) = self.labels.get(&(module, name)) {
-            return Some(moved(NameValue::Symbol(function.to_owned(), address)));
+            return Some(moved(ResolvedName::Symbol(function.to_owned(), address)));
         }
         if let Some(&(section, start)) = self.carried.labels.get(&(module, name)) {
-            return Some(moved(NameValue::Section(section, start)));
+            return Some(moved(ResolvedName::Section(section, start)));
         }
         if let Some(target) = self.variables.get(&(module, name)) {
             return Some(moved(target.clone()));
         }
         let text = self.carried.modules[module].name(name);
         if text == DEBUG_LINE {
-            return Some(NameValue::LineTable);
+            return Some(ResolvedName::LineTable);
         }
         if let Some(section) = self.carried.section_named(text) {
-            return Some(moved(NameValue::Section(section, self.carried.part_start(section, module).unwrap_or(0))));
+            return Some(moved(ResolvedName::Section(section, self.carried.module_part_start(section, module).unwrap_or(0))));
         }
-        self.symbols.contains(text).then(|| NameValue::Symbol(text.to_owned(), offset))
+        self.symbols.contains(text).then(|| ResolvedName::Symbol(text.to_owned(), offset))
     }
 
     /// Appends the contents of a debug section of a module to `out`. `first` is the index, among the sections of the cubin, of the first
     /// copied debug section, and `line_table` that of the line table.
-    fn encode(&self, out: &mut DebugSection, module: usize, section: &DwarfSection, first: usize, line_table: usize) {
+    fn encode_section(&self, out: &mut DebugSection, module: usize, section: &DwarfSection, first: usize, line_table: usize) {
         let mut data = &section.data[..];
         for item in &section.items {
             match *item {
@@ -210,15 +210,15 @@ impl<'a> DebugNameResolver<'a> {
                 }
                 DwarfItem::Label64(bytes, name, offset) => {
                     let target = self.resolve_name(module, name, offset);
-                    push_value(out, usize::from(bytes), target, first, line_table);
+                    push_resolved_value(out, usize::from(bytes), target, first, line_table);
                 }
                 DwarfItem::Difference(bytes, left, right) => {
                     let value = match (self.resolve_name(module, left, 0), self.resolve_name(module, right, 0)) {
-                        (Some(NameValue::Symbol(a, x)), Some(NameValue::Symbol(b, y))) if a == b => x - y,
-                        (Some(NameValue::Section(a, x)), Some(NameValue::Section(b, y))) if a == b => x - y,
+                        (Some(ResolvedName::Symbol(a, x)), Some(ResolvedName::Symbol(b, y))) if a == b => x - y,
+                        (Some(ResolvedName::Section(a, x)), Some(ResolvedName::Section(b, y))) if a == b => x - y,
                         _ => 0,
                     };
-                    push_value(out, usize::from(bytes), Some(NameValue::Number(value)), first, line_table);
+                    push_resolved_value(out, usize::from(bytes), Some(ResolvedName::Number(value)), first, line_table);
                 }
             }
         }
@@ -226,24 +226,24 @@ impl<'a> DebugNameResolver<'a> {
 }
 
 /// Appends a number of `size` bytes that stands for `target`, with a relocation if it needs one. References to objects that the cubin does
-/// not contain are 0. `first` and `line_table` are indices of sections as in [`DebugNameResolver::encode`].
-fn push_value(out: &mut DebugSection, size: usize, target: Option<NameValue>, first: usize, line_table: usize) {
+/// not contain are 0. `first` and `line_table` are indices of sections as in [`DebugNameResolver::encode_section`].
+fn push_resolved_value(out: &mut DebugSection, size: usize, target: Option<ResolvedName>, first: usize, line_table: usize) {
     let offset = out.bytes.len() as u64;
     let (symbol, addend) = match target {
-        Some(NameValue::Symbol(name, addend)) => (DebugSymbol::Named(name), addend),
-        Some(NameValue::Section(index, addend)) => (DebugSymbol::Section(first + index), addend),
-        Some(NameValue::LineTable) => (DebugSymbol::Section(line_table), 0),
-        Some(NameValue::Stack(distance)) if size == ADDRESS_BYTES && out.bytes.last() == Some(&DW_OP_ADDR) => {
+        Some(ResolvedName::Symbol(name, addend)) => (DebugSymbol::Named(name), addend),
+        Some(ResolvedName::Section(index, addend)) => (DebugSymbol::Section(first + index), addend),
+        Some(ResolvedName::LineTable) => (DebugSymbol::Section(line_table), 0),
+        Some(ResolvedName::Stack(distance)) if size == ADDRESS_BYTES && out.bytes.last() == Some(&DW_OP_ADDR) => {
             out.bytes.pop();
             // The new location expression has the same length as the one that it replaces, `DW_OP_addr` with its operand.
             out.bytes.extend(frame_location(distance, 1 + ADDRESS_BYTES));
             return;
         }
-        Some(NameValue::Number(value)) => {
+        Some(ResolvedName::Number(value)) => {
             out.bytes.extend(&value.to_le_bytes()[..size]);
             return;
         }
-        Some(NameValue::Stack(_)) | None => {
+        Some(ResolvedName::Stack(_)) | None => {
             out.bytes.extend(&[0; ADDRESS_BYTES][..size]);
             return;
         }
@@ -253,7 +253,7 @@ fn push_value(out: &mut DebugSection, size: usize, target: Option<NameValue>, fi
 }
 
 /// Returns the parameters of a function and the variables that its body declares.
-fn variables_of<'a>(job: &'a Job<'_>, body: &'a Body) -> impl Iterator<Item = VariableId> + 'a {
+fn function_variables<'a>(job: &'a FunctionJob<'_>, body: &'a Body) -> impl Iterator<Item = VariableId> + 'a {
     let parameters = job.function().parameters.iter().filter_map(|parameter| match *parameter {
         Parameter::Variable(id) => Some(id),
         _ => None,
@@ -268,13 +268,13 @@ fn variables_of<'a>(job: &'a Job<'_>, body: &'a Body) -> impl Iterator<Item = Va
 /// Returns the location of a function-scope variable, in bytes: an offset from the frame base (the end of the frame), an offset in shared
 /// memory, or an offset in constant bank 0. `None` if the variable has none of these. `reserved_shared` is the number of bytes of shared
 /// memory before the first variable.
-fn variable_location(job: &Job<'_>, finished: &Finished, id: VariableId, reserved_shared: u64) -> Option<NameValue> {
+fn variable_location(job: &FunctionJob<'_>, finished: &FinishedFunction, id: VariableId, reserved_shared: u64) -> Option<ResolvedName> {
     match job.variables.get(id)? {
         VariableLocation::Local(offset) => {
-            Some(NameValue::Stack(i64::from(finished.selection.locals_start) + i64::from(*offset) - i64::from(finished.frame_bytes)))
+            Some(ResolvedName::Stack(i64::from(finished.selection.locals_start) + i64::from(*offset) - i64::from(finished.frame_bytes)))
         }
-        VariableLocation::Shared(offset) => Some(NameValue::Number(reserved_shared.cast_signed() + i64::from(*offset))),
-        VariableLocation::Parameter(offset) => Some(NameValue::Number(i64::from(job.variables.parameters_start) + i64::from(*offset))),
+        VariableLocation::Shared(offset) => Some(ResolvedName::Number(reserved_shared.cast_signed() + i64::from(*offset))),
+        VariableLocation::Parameter(offset) => Some(ResolvedName::Number(i64::from(job.variables.parameters_start) + i64::from(*offset))),
         _ => None,
     }
 }

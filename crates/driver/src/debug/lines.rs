@@ -7,11 +7,11 @@ use rustc_hash::FxHashMap;
 
 use super::source_places::{SourcePlace, SourcePlaces};
 use crate::emit::EmittedCode;
-use crate::job::Job;
+use crate::job::FunctionJob;
 
 /// Returns the rows of a function in the line table of the PTX text; `line_of` returns the line of a byte offset in the text. Code before
 /// that of the first PTX instruction gets the line of the brace that opens the body.
-pub fn ptx_sequence(job: &Job<'_>, code: &EmittedCode, text: &[u8], file: u64, line_of: &dyn Fn(u32) -> u64) -> Sequence {
+pub fn ptx_line_sequence(job: &FunctionJob<'_>, code: &EmittedCode, text: &[u8], file: u64, line_of: &dyn Fn(u32) -> u64) -> Sequence {
     let mut rows: Vec<Row> = Vec::new();
     let mut push = |address: u64, line: u64| {
         if rows.last().is_none_or(|row| row.line != line) {
@@ -19,7 +19,7 @@ pub fn ptx_sequence(job: &Job<'_>, code: &EmittedCode, text: &[u8], file: u64, l
         }
     };
     if code.locations.first().is_none_or(|&(offset, _)| offset > 0)
-        && let Some(offset) = job.function().body.as_deref().and_then(|body| opening_brace(body, text))
+        && let Some(offset) = job.function().body.as_deref().and_then(|body| opening_brace_offset(body, text))
     {
         push(0, line_of(offset));
     }
@@ -30,7 +30,7 @@ pub fn ptx_sequence(job: &Job<'_>, code: &EmittedCode, text: &[u8], file: u64, l
 }
 
 /// Returns the byte offset in the PTX text of the brace that opens a function body; `None` if there is none.
-fn opening_brace(body: &Body, text: &[u8]) -> Option<u32> {
+fn opening_brace_offset(body: &Body, text: &[u8]) -> Option<u32> {
     let first = body.position(0)?.start as usize;
     text.get(..first)?.iter().rposition(|&byte| byte == b'{').map(|offset| offset as u32)
 }
@@ -40,15 +40,15 @@ fn opening_brace(body: &Body, text: &[u8]) -> Option<u32> {
 ///
 /// Code before the first `.loc` gets the position of the first one. Line 0 means that code has no position in the source: such code, and
 /// code in a file that is not declared, has no row.
-pub fn source_sequence(
-    job: &Job<'_>,
+pub fn source_line_sequence(
+    job: &FunctionJob<'_>,
     code: &EmittedCode,
     files: &FxHashMap<u32, u64>,
     name_offset: &dyn Fn(Name, i64) -> u64,
 ) -> Option<Sequence> {
     let body = job.function().body.as_deref()?;
     let places = SourcePlaces::new(&body.locations, name_offset);
-    let mut rows = RowWriter { places: &places, files, rows: Vec::new(), current: None, calls: FxHashMap::default() };
+    let mut rows = LineRowWriter { places: &places, files, rows: Vec::new(), current: None, calls: FxHashMap::default() };
     if code.locations.first().is_none_or(|&(offset, location)| offset > 0 || location.line == 0) {
         rows.push(0, *places.of_location.first()?);
     }
@@ -62,7 +62,7 @@ pub fn source_sequence(
 }
 
 /// Builds the line-table rows of one function. Positions are given by their indices in `places`.
-struct RowWriter<'a> {
+struct LineRowWriter<'a> {
     /// The source positions of the function.
     places: &'a SourcePlaces,
     /// For the number of each `.file` directive: the number of that file in the header of the line table.
@@ -75,7 +75,7 @@ struct RowWriter<'a> {
     calls: FxHashMap<u32, u64>,
 }
 
-impl RowWriter<'_> {
+impl LineRowWriter<'_> {
     /// Adds a line-table row that maps `address` to the source location `place`. Before it, adds rows for the calls through which the code
     /// was inlined, unless they have rows already.
     fn push(&mut self, address: u64, place: u32) {

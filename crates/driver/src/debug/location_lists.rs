@@ -12,7 +12,7 @@
 //!     add.u32 %r6, %r3, 7; $t3: the variable is in %r6
 //! ```
 //!
-//! The lists themselves are copied to the cubin. [`find_aliases`] finds the statements at which a list names another PTX register than the
+//! The lists themselves are copied to the cubin. [`find_register_aliases`] finds the statements at which a list names another PTX register than the
 //! one that holds the variable on all paths. There the table of registers names the machine register of the latter.
 
 use oriole_ir::analysis::ControlFlow;
@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 /// An entry of a location list: the variable is in a PTX register from one statement up to another one. Statements are numbered as in
 /// [`Location::statement`](oriole_ir::Location::statement).
 #[derive(Clone, Copy, Debug)]
-pub struct ListEntry<R> {
+pub struct LocationListEntry<R> {
     /// The PTX register that holds the variable.
     pub register: R,
     /// The first PTX statement of the range.
@@ -49,7 +49,7 @@ type VariableBindings = Vec<Option<RegisterId>>;
 
 /// Returns the statements at which location lists name a PTX register that does not hold the variable, sorted by statement. The function is
 /// not in SSA form yet.
-pub fn find_aliases(function: &Function, flow: &ControlFlow, lists: &[Vec<ListEntry<RegisterId>>]) -> Vec<RegisterAlias> {
+pub fn find_register_aliases(function: &Function, flow: &ControlFlow, lists: &[Vec<LocationListEntry<RegisterId>>]) -> Vec<RegisterAlias> {
     let mut assignments: FxHashMap<u32, Vec<(usize, RegisterId)>> = FxHashMap::default();
     for (list, entries) in lists.iter().enumerate() {
         for entry in entries {

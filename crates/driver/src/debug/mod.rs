@@ -23,28 +23,28 @@ use oriole_ptx::ast::Item;
 use oriole_ptx::source::LineIndex;
 use rustc_hash::FxHashMap;
 
-use crate::compile_function::Finished;
+use crate::compile_function::FinishedFunction;
 use crate::error::Fault;
-use crate::job::Job;
+use crate::job::FunctionJob;
 use crate::options::{DebugInfo, DebugKind, Options};
 use crate::whole_program::Program;
 
 /// Name of the section with the machine registers that hold PTX registers.
-const DEBUG_REGISTERS: &str = ".nv_debug_info_reg_sass";
-/// Name of the section with the types of the PTX registers in [`DEBUG_REGISTERS`].
-const DEBUG_REGISTER_TYPES: &str = ".nv_debug_info_reg_type";
+const DEBUG_REGISTERS_SECTION: &str = ".nv_debug_info_reg_sass";
+/// Name of the section with the types of the PTX registers in [`DEBUG_REGISTERS_SECTION`].
+const DEBUG_REGISTER_TYPES_SECTION: &str = ".nv_debug_info_reg_type";
 
 /// A function of the program, and its machine code.
-type CompiledFunction<'a> = (&'a Job<'a>, &'a Finished);
+type CompiledFunction<'a> = (&'a FunctionJob<'a>, &'a FinishedFunction);
 
 /// Adds the debug sections that the options request to the description of the cubin.
-pub(crate) fn add_sections(file: &mut build::Module, program: &Program<'_>, options: &Options) -> Result<(), Fault> {
+pub(crate) fn add_debug_sections(file: &mut build::Module, program: &Program<'_>, options: &Options) -> Result<(), Fault> {
     let Some(debug) = &options.debug else { return Ok(()) };
     let compiled: FxHashMap<&str, CompiledFunction<'_>> =
         program.jobs.iter().zip(program.finished).map(|(job, finished)| (job.name(), (job, finished))).collect();
     let functions: Vec<CompiledFunction<'_>> =
         file.functions.iter().filter_map(|function| compiled.get(function.name.as_str()).copied()).collect();
-    let mut writer = DebugSectionWriter { program, debug, functions, carried: dwarf::carried_sections(program, debug) };
+    let mut writer = DebugSectionWriter { program, debug, functions, carried: dwarf::copied_sections(program, debug) };
     writer.add(file).map_err(|error| Fault::Limit(error.to_string()))
 }
 
@@ -57,43 +57,44 @@ struct DebugSectionWriter<'a> {
     /// The functions in the order in which the cubin has them.
     functions: Vec<CompiledFunction<'a>>,
     /// The debug sections of the PTX that are copied into the cubin.
-    carried: dwarf::CarriedSections<'a>,
+    carried: dwarf::CopiedSections<'a>,
 }
 
 impl DebugSectionWriter<'_> {
     /// Adds all requested debug sections to the description of the cubin. Fails if one is too large for 32-bit DWARF.
     fn add(&mut self, file: &mut build::Module) -> oriole_cubin::Result<()> {
         let is_relocatable = file.is_relocatable();
-        let source_lines = self.source_lines()?;
+        let source_line_table = self.source_line_table()?;
         let text = self.joined_ptx_text();
-        let text_name = if is_relocatable { format!("{DEBUG_PTX_TEXT}.{}", checksum(&text.bytes)) } else { DEBUG_PTX_TEXT.to_owned() };
+        let text_name = if is_relocatable { format!("{DEBUG_PTX_TEXT}.{}", ptx_text_hash(&text.bytes)) } else { DEBUG_PTX_TEXT.to_owned() };
         let text_file = is_relocatable.then(|| SourceFile { name: text_name.clone(), time: 0, size: 0 });
-        let ptx_lines = self.ptx_lines(&text, text_file)?;
-        let string_fields = source_lines.string_fields.clone();
-        file.debug.push(line_section(DEBUG_LINE, source_lines));
-        file.debug.push(line_section(DEBUG_LINE_SASS, ptx_lines));
+        let ptx_line_table = self.ptx_line_table(&text, text_file)?;
+        let string_fields = source_line_table.string_fields.clone();
+        file.debug.push(line_table_section(DEBUG_LINE, source_line_table));
+        file.debug.push(line_table_section(DEBUG_LINE_SASS, ptx_line_table));
         file.debug.push(DebugSection { name: text_name, bytes: text.bytes, relocations: Vec::new() });
         if self.debug.kind == DebugKind::Full {
             file.debug.extend(self.register_sections());
         }
         self.carried.add(file, &self.functions);
         if file.traits.style == LayoutGeneration::Ampere {
-            relocate_strings(file, &string_fields);
+            add_string_relocations(file, &string_fields);
         }
         Ok(())
     }
 
     /// Returns the line table of the source files: one unit for each module.
-    fn source_lines(&self) -> oriole_cubin::Result<EncodedLines> {
+    fn source_line_table(&self) -> oriole_cubin::Result<EncodedLines> {
         let mut programs = Vec::new();
         for number in 0..self.debug.texts.len() {
             let Some(module) = self.program.modules.get(number) else { continue };
             let mut files: Vec<(u32, SourceFile)> = module.items.iter().filter_map(match_source_file).collect();
             files.sort_by_key(|file| file.0);
             let numbers: FxHashMap<u32, u64> = files.iter().zip(1..).map(|((index, _), number)| (*index, number)).collect();
-            let names = |name, offset| self.carried.string_offset(number, name, offset);
+            let names = |name, offset| self.carried.debug_string_offset(number, name, offset);
             let of_module = self.functions.iter().filter(|(job, _)| job.module_number == number);
-            let sequences = of_module.filter_map(|(job, finished)| lines::source_sequence(job, &finished.code, &numbers, &names)).collect();
+            let sequences =
+                of_module.filter_map(|(job, finished)| lines::source_line_sequence(job, &finished.code, &numbers, &names)).collect();
             programs.push(LineProgram { files: files.into_iter().map(|(_, file)| file).collect(), sequences });
         }
         EncodedLines::new(&programs)
@@ -108,7 +109,7 @@ impl DebugSectionWriter<'_> {
             }
         }
         let section = |name: &str, bytes| DebugSection { name: name.to_owned(), bytes, relocations: Vec::new() };
-        let sections = [section(DEBUG_REGISTERS, tables.ranges), section(DEBUG_REGISTER_TYPES, tables.types)];
+        let sections = [section(DEBUG_REGISTERS_SECTION, tables.ranges), section(DEBUG_REGISTER_TYPES_SECTION, tables.types)];
         sections.into_iter().filter(|section| !section.bytes.is_empty()).collect()
     }
 
@@ -120,7 +121,7 @@ impl DebugSectionWriter<'_> {
     }
 
     /// Returns the line table of the PTX text. `file` is the name of the text in relocatable files; `None` otherwise.
-    fn ptx_lines(&self, text: &ptx_text::PtxText, file: Option<SourceFile>) -> oriole_cubin::Result<EncodedLines> {
+    fn ptx_line_table(&self, text: &ptx_text::PtxText, file: Option<SourceFile>) -> oriole_cubin::Result<EncodedLines> {
         let file_number = u64::from(file.is_some());
         let indices: Vec<LineIndex> = self.debug.texts.iter().map(|text| LineIndex::new(text)).collect();
         let mut program = LineProgram { files: file.into_iter().collect(), sequences: Vec::new() };
@@ -128,7 +129,7 @@ impl DebugSectionWriter<'_> {
             let (Some(index), Some(source)) = (indices.get(job.module_number), self.debug.texts.get(job.module_number)) else { continue };
             let first_line = text.first_lines[job.module_number];
             let line_of = |offset: u32| first_line + u64::from(index.line_column(offset).0);
-            program.sequences.push(lines::ptx_sequence(job, &finished.code, source, file_number, &line_of));
+            program.sequences.push(lines::ptx_line_sequence(job, &finished.code, source, file_number, &line_of));
         }
         EncodedLines::new(&[program])
     }
@@ -146,7 +147,7 @@ fn match_source_file(item: &Item) -> Option<(u32, SourceFile)> {
 }
 
 /// Returns a debug section with a line table, and with a relocation for the start address of each function.
-fn line_section(name: &str, lines: EncodedLines) -> DebugSection {
+fn line_table_section(name: &str, lines: EncodedLines) -> DebugSection {
     let relocation =
         |(offset, function): (u64, String)| DebugRelocation { offset, size_bytes: 8, symbol: DebugSymbol::Named(function), addend: 0 };
     DebugSection { name: name.to_owned(), bytes: lines.bytes, relocations: lines.addresses.into_iter().map(relocation).collect() }
@@ -154,7 +155,7 @@ fn line_section(name: &str, lines: EncodedLines) -> DebugSection {
 
 /// Adds relocations for the fields of the line table that hold an offset in `.debug_str`; `fields` has the byte offsets of the fields. For
 /// Hopper and later GPUs ptxas writes no such relocations.
-fn relocate_strings(file: &mut build::Module, fields: &[u64]) {
+fn add_string_relocations(file: &mut build::Module, fields: &[u64]) {
     let index = |name: &str| file.debug.iter().position(|section| section.name == name);
     let (Some(lines), Some(strings)) = (index(DEBUG_LINE), index(DEBUG_STR)) else { return };
     let relocation = |&offset: &u64| DebugRelocation { offset, size_bytes: 4, symbol: DebugSymbol::Section(strings), addend: 0 };
@@ -162,7 +163,7 @@ fn relocate_strings(file: &mut build::Module, fields: &[u64]) {
 }
 
 /// Returns the 32-bit FNV-1a hash of a PTX text. It distinguishes the PTX texts of the objects that a linker joins.
-fn checksum(text: &[u8]) -> u32 {
+fn ptx_text_hash(text: &[u8]) -> u32 {
     text.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 

@@ -21,7 +21,7 @@ impl PtxText {
     /// Appends the text of a module, up to its last line that is not empty.
     pub fn push(&mut self, text: &[u8]) {
         self.first_lines.push(self.lines);
-        let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').map(kept_part).collect();
+        let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').map(kept_part_of_line).collect();
         let count = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
         for line in &lines[..count] {
             self.bytes.extend(line.iter().filter(|&&byte| byte != 0));
@@ -32,7 +32,7 @@ impl PtxText {
 }
 
 /// Returns the part of a line of PTX that the section keeps: the line without leading blanks, or nothing if the line is omitted.
-fn kept_part(line: &[u8]) -> &[u8] {
+fn kept_part_of_line(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\r").unwrap_or(line).trim_ascii_start();
     let is_directive =
         |start: &[u8]| line.strip_prefix(start).is_some_and(|rest| start == b"//" || rest.first().is_none_or(u8::is_ascii_whitespace));

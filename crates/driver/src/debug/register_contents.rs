@@ -91,7 +91,7 @@ impl PlaceContents {
     }
 
     /// Records that no machine place holds `word` any more.
-    pub fn forget(&mut self, word: WordNumber) {
+    pub fn forget_word(&mut self, word: WordNumber) {
         let places = self.places.get(&word).cloned().unwrap_or_default();
         places.into_iter().for_each(|place| self.remove((place, word)));
     }
@@ -122,7 +122,7 @@ mod tests {
         let mut contents = PlaceContents::from_pairs(&[(register(4), 7), (register(4), 9), (MachinePlace::Slot(16), 7)]);
         assert_eq!(contents.words(register(4)), [7, 9]);
         contents.take_changes();
-        contents.forget(7);
+        contents.forget_word(7);
         assert_eq!(contents.pairs(), [(register(4), 9)]);
         assert_eq!(contents.take_changes().len(), 2);
         contents.clear(register(4));

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::register_contents::MachinePlace;
 use super::registers::{RegisterRange, register_name};
-use crate::convention::STACK_POINTER;
+use crate::convention::STACK_POINTER_REGISTER;
 use crate::emit::EmittedCode;
 
 /// The contents of the two sections that map PTX registers to machine registers and to types.
@@ -24,7 +24,7 @@ pub struct RegisterTables {
 impl RegisterTables {
     /// Appends the table entries of a function: the address ranges in which machine registers hold its PTX registers, and their types.
     pub fn push(&mut self, function: &str, module: &Module, body: &Body, code: &EmittedCode) {
-        let mut ranges = with_aliases(without_overlaps(&code.register_ranges), code);
+        let mut ranges = with_aliases_corrected(without_overlaps(&code.register_ranges), code);
         ranges.retain(|range| body.declaration_of(range.register).lanes == 1 && is_encodable(range.place));
         if ranges.is_empty() {
             return;
@@ -44,10 +44,10 @@ impl RegisterTables {
             // end of the range, the table would name two places for an instruction at which a value moves, and cuda-gdb would show
             // `<optimized out>`.
             let last = range.end - INSTRUCTION_BYTES as u32;
-            for field in [register_code(range, declaration.ty), range.start, last] {
+            for field in [place_code(range, declaration.ty), range.start, last] {
                 self.ranges.extend(field.to_le_bytes());
             }
-            self.types.push(type_code(declaration.ty));
+            self.types.push(register_type_code(declaration.ty));
         }
     }
 }
@@ -80,7 +80,7 @@ fn without_overlaps(ranges: &[RegisterRange]) -> Vec<RegisterRange> {
 
 /// Returns the ranges, corrected for statements at which location lists name the wrong PTX register: there the wrong register gets the
 /// places of the register that holds the variable. No two ranges of one word overlap, neither in the input nor in the result.
-fn with_aliases(ranges: Vec<RegisterRange>, code: &EmittedCode) -> Vec<RegisterRange> {
+fn with_aliases_corrected(ranges: Vec<RegisterRange>, code: &EmittedCode) -> Vec<RegisterRange> {
     let mut statements: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
     for &(offset, location) in &code.locations {
         statements.entry(location.statement).or_default().push(offset);
@@ -128,31 +128,31 @@ fn with_aliases(ranges: Vec<RegisterRange>, code: &EmittedCode) -> Vec<RegisterR
 }
 
 /// Maximum distance of a spill slot from the stack pointer, in bytes, that `.nv_debug_info_reg_sass` can encode.
-const MAX_SLOT_OFFSET: u32 = 0xffff;
+const MAX_SLOT_OFFSET_BYTES: u32 = 0xffff;
 
 /// Returns whether `.nv_debug_info_reg_sass` can name a machine place: a spill slot may be too far from the stack pointer.
 fn is_encodable(place: MachinePlace) -> bool {
-    !matches!(place, MachinePlace::Slot(offset) if offset > MAX_SLOT_OFFSET)
+    !matches!(place, MachinePlace::Slot(offset) if offset > MAX_SLOT_OFFSET_BYTES)
 }
 
 /// Returns the encoding of a machine place in `.nv_debug_info_reg_sass`: the kind of place in the top byte, and the number of the register.
 /// For types of at most 16 bits, the number counts half registers. For a spill slot, the third byte has the base register and the lower two
 /// the offset in bytes.
-fn register_code(range: &RegisterRange, ty: ScalarType) -> u32 {
-    const PREDICATE: u32 = 2 << 24;
-    const HALF: u32 = 4 << 24;
-    const WORD: u32 = 5 << 24;
-    const LOCAL_MEMORY: u32 = 7 << 24;
-    match (range.place, type_code(ty)) {
-        (MachinePlace::Slot(offset), _) => LOCAL_MEMORY | u32::from(STACK_POINTER) << 16 | offset,
-        (MachinePlace::Predicate(number), _) => PREDICATE | u32::from(number),
-        (MachinePlace::General(number), 0 | 1 | 4 | 5 | 8 | 9 | 0xc) => HALF | (2 * u32::from(number)),
-        (MachinePlace::General(number), _) => WORD | u32::from(number),
+fn place_code(range: &RegisterRange, ty: ScalarType) -> u32 {
+    const PREDICATE_CLASS: u32 = 2 << 24;
+    const HALF_REGISTER_CLASS: u32 = 4 << 24;
+    const WHOLE_REGISTER_CLASS: u32 = 5 << 24;
+    const LOCAL_MEMORY_CLASS: u32 = 7 << 24;
+    match (range.place, register_type_code(ty)) {
+        (MachinePlace::Slot(offset), _) => LOCAL_MEMORY_CLASS | u32::from(STACK_POINTER_REGISTER) << 16 | offset,
+        (MachinePlace::Predicate(number), _) => PREDICATE_CLASS | u32::from(number),
+        (MachinePlace::General(number), 0 | 1 | 4 | 5 | 8 | 9 | 0xc) => HALF_REGISTER_CLASS | (2 * u32::from(number)),
+        (MachinePlace::General(number), _) => WHOLE_REGISTER_CLASS | u32::from(number),
     }
 }
 
 /// Returns the encoding of a type in `.nv_debug_info_reg_type`. A type that has none is encoded as untyped bits of its size.
-fn type_code(ty: ScalarType) -> u8 {
+fn register_type_code(ty: ScalarType) -> u8 {
     use ScalarType::{B8, B16, B64, B128, F16, F16x2, F32, F64, Pred, S8, S16, S32, S64, U8, U16, U32, U64};
     match ty {
         B8 => 0,

@@ -32,8 +32,8 @@ use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::register_contents::{MachinePlace, PlaceContents, PlacesAndWords, WordNumber};
-use super::saved_registers::frame_offset;
-use crate::convention::{self, STACK_POINTER};
+use super::saved_registers::frame_access_offset;
+use crate::convention::{self, STACK_POINTER_REGISTER};
 
 /// A 32-bit word of a PTX register, and the instruction result that holds its value.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ pub fn register_name(module: &Module, body: &Body, register: RegisterId) -> Stri
 }
 
 /// Maximum number of copies and packs to look through between an assignment and the instruction that computes the value.
-const MAX_COPIES: usize = 16;
+const MAX_COPIES_TO_FOLLOW: usize = 16;
 /// Maximum number of pairs of place and word in the states at all block starts together. For functions that need more, no ranges are
 /// computed.
 const MAX_STATE_ENTRIES: usize = 1 << 26;
@@ -172,7 +172,7 @@ fn find_computing_inst(
     mut value: Value,
     mut word: u8,
 ) -> Option<(Inst, usize, Value, u8)> {
-    for _ in 0..MAX_COPIES {
+    for _ in 0..MAX_COPIES_TO_FOLLOW {
         let DefinitionSite { inst, result } = site;
         let data = &function.insts[inst];
         // A guarded instruction defines its result in all threads only if it has a tied operand, which is the result where the guard does
@@ -215,7 +215,7 @@ fn packed_word(sources: &[Operand], mut word: u8) -> Option<(&Operand, u8)> {
 
 /// Removes all definitions of a word of a PTX register if one of the recorded instructions no longer defines the recorded value, because a
 /// pass has changed it. Called before registers are allocated.
-pub fn retain_valid(function: &Function, definitions: &mut Vec<WordDefinition>) {
+pub fn retain_valid_definitions(function: &Function, definitions: &mut Vec<WordDefinition>) {
     let is_valid = |definition: &WordDefinition| {
         let result = function.results(definition.inst).get(definition.result);
         result.is_some_and(|operand| matches!(operand.kind, OperandKind::Value(part) if part.value == definition.value))
@@ -232,7 +232,7 @@ pub fn ranges(function: &Function, definitions: &[WordDefinition]) -> Vec<Regist
         return Vec::new();
     }
     let analysis = RegisterAvailability::new(function, definitions);
-    analysis.collect_ranges(function, &analysis.contents_at_block_starts(function))
+    analysis.collect_register_ranges(function, &analysis.contents_at_block_starts(function))
 }
 
 /// A 32-bit word of an instruction's result, as (instruction, index of the result among its results, index of the word in the result).
@@ -285,7 +285,13 @@ impl RegisterAvailability {
 
     /// Updates `contents`, the words that registers and spill slots hold, along the instructions of a block, and calls `visit` after each
     /// instruction.
-    fn walk(&self, function: &Function, insts: &[Inst], contents: &mut PlaceContents, mut visit: impl FnMut(&mut PlaceContents)) {
+    fn apply_insts_in_order(
+        &self,
+        function: &Function,
+        insts: &[Inst],
+        contents: &mut PlaceContents,
+        mut visit: impl FnMut(&mut PlaceContents),
+    ) {
         let mut at = 0;
         while at < insts.len() {
             let swap = insts.get(at..at + 3).and_then(|three| self.swapped_places(function, three));
@@ -330,7 +336,7 @@ impl RegisterAvailability {
         }
         let copied = self.copied_words(function, inst, contents);
         self.write_results(function, inst, contents, copied);
-        let moves_stack = |operand: &Operand| operand.kind == general_register(u16::from(STACK_POINTER));
+        let moves_stack = |operand: &Operand| operand.kind == general_register(u16::from(STACK_POINTER_REGISTER));
         if function.results(inst).iter().any(moves_stack) {
             contents.clear_if(|place| matches!(place, MachinePlace::Slot(_)));
         }
@@ -338,7 +344,7 @@ impl RegisterAvailability {
 
     /// Records the words of PTX registers that a spill store copies to its slot. Other stores cannot change spill slots.
     fn record_spill_store(&self, function: &Function, inst: Inst, contents: &mut PlaceContents) {
-        let (Some(offset), Some(source)) = (spill_offset(function, inst), function.sources(inst).last()) else { return };
+        let (Some(offset), Some(source)) = (spill_access_offset(function, inst), function.sources(inst).last()) else { return };
         let OperandKind::Register { file: RegFile::General, first, count } = source.kind else { return };
         for word in 0..u16::from(count) {
             let slot = MachinePlace::Slot(offset + 4 * u32::from(word));
@@ -364,7 +370,7 @@ impl RegisterAvailability {
         };
         let is_plain = |operand: &Operand| operand.signs == Signs::default();
         match (data.op.machine(), sources) {
-            (Some(Opcode::LDL), _) => match (spill_offset(function, inst), function.results(inst)) {
+            (Some(Opcode::LDL), _) => match (spill_access_offset(function, inst), function.results(inst)) {
                 (Some(offset), [result]) => {
                     let OperandKind::Register { count, .. } = result.kind else { return Vec::new() };
                     (0..u32::from(count)).map(|word| contents.words(MachinePlace::Slot(offset + 4 * word))).collect()
@@ -408,7 +414,7 @@ impl RegisterAvailability {
                 let Some(place) = MachinePlace::register(file, first + u16::from(word)) else { continue };
                 contents.clear(place);
                 if let Some(defined) = self.assigned.get(&(inst, result, word)) {
-                    defined.iter().for_each(|&number| contents.forget(number));
+                    defined.iter().for_each(|&number| contents.forget_word(number));
                     held.extend(defined);
                 }
                 if is_certain {
@@ -421,7 +427,7 @@ impl RegisterAvailability {
     }
 
     /// Returns which words registers hold at the start of the function, where parameters may be in registers.
-    fn at_entry(&self, function: &Function) -> PlaceContents {
+    fn contents_at_entry(&self, function: &Function) -> PlaceContents {
         let mut contents = PlaceContents::default();
         self.parameter_insts.iter().for_each(|&inst| self.write_results(function, inst, &mut contents, Vec::new()));
         contents
@@ -430,18 +436,18 @@ impl RegisterAvailability {
     /// Returns which words registers and spill slots hold at the start of each block; `None` for unreachable blocks, and for all blocks if
     /// the states become larger than [`MAX_STATE_ENTRIES`].
     fn contents_at_block_starts(&self, function: &Function) -> Vec<Option<PlacesAndWords>> {
-        let next = following_blocks(function);
+        let next = successors_by_block(function);
         let mut place = vec![0; function.blocks.len()];
         function.layout.iter().enumerate().for_each(|(at, block)| place[block.position()] = at);
         let mut starts: Vec<Option<PlacesAndWords>> = vec![None; function.blocks.len()];
         let mut entries = 0;
-        starts[function.entry().position()] = Some(self.at_entry(function).pairs());
+        starts[function.entry().position()] = Some(self.contents_at_entry(function).pairs());
         let mut pending: BTreeSet<usize> = BTreeSet::from([place[function.entry().position()]]);
         while let Some(at) = pending.pop_first() {
             let block = function.layout[at];
             let Some(start) = &starts[block.position()] else { continue };
             let mut contents = PlaceContents::from_pairs(start);
-            self.walk(function, &function.blocks[block].insts, &mut contents, |_| {});
+            self.apply_insts_in_order(function, &function.blocks[block].insts, &mut contents, |_| {});
             let end = contents.pairs();
             for &next in &next[block.position()] {
                 let changed = match &mut starts[next.position()] {
@@ -469,7 +475,7 @@ impl RegisterAvailability {
 
     /// Walks over the code and collects the address ranges in which registers and spill slots hold words of PTX registers. `starts` has the
     /// contents at the start of each block.
-    fn collect_ranges(&self, function: &Function, starts: &[Option<PlacesAndWords>]) -> Vec<RegisterRange> {
+    fn collect_register_ranges(&self, function: &Function, starts: &[Option<PlacesAndWords>]) -> Vec<RegisterRange> {
         // For each machine place and each word of a PTX register that it holds at the current point: the byte offset from which on it holds
         // the word.
         let mut open: BTreeMap<(MachinePlace, WordNumber), u32> = BTreeMap::new();
@@ -481,7 +487,7 @@ impl RegisterAvailability {
             open.retain(|&pair, &mut since| {
                 let is_kept = contents.contains(pair);
                 if !is_kept {
-                    list.extend(self.new_range(pair, since, offset));
+                    list.extend(self.new_register_range(pair, since, offset));
                 }
                 is_kept
             });
@@ -489,24 +495,24 @@ impl RegisterAvailability {
                 open.entry(pair).or_insert(offset);
             });
             contents.take_changes();
-            self.walk(function, &function.blocks[block].insts, &mut contents, |contents| {
+            self.apply_insts_in_order(function, &function.blocks[block].insts, &mut contents, |contents| {
                 offset += INSTRUCTION_BYTES as u32;
                 for pair in contents.take_changes() {
                     if contents.contains(pair) {
                         open.entry(pair).or_insert(offset);
                     } else if let Some(since) = open.remove(&pair) {
-                        list.extend(self.new_range(pair, since, offset));
+                        list.extend(self.new_register_range(pair, since, offset));
                     }
                 }
             });
         }
-        list.extend(open.into_iter().filter_map(|(pair, since)| self.new_range(pair, since, offset)));
+        list.extend(open.into_iter().filter_map(|(pair, since)| self.new_register_range(pair, since, offset)));
         list.sort_unstable_by_key(|range| (range.register.position(), range.word, range.start, range.place));
         list
     }
 
     /// Returns the record of the address range in which a machine place holds the word with this number; `None` if the range is empty.
-    fn new_range(&self, (place, number): (MachinePlace, WordNumber), start: u32, end: u32) -> Option<RegisterRange> {
+    fn new_register_range(&self, (place, number): (MachinePlace, WordNumber), start: u32, end: u32) -> Option<RegisterRange> {
         let (register, word) = self.words[number as usize];
         (start < end).then_some(RegisterRange { register, word, place, start, end })
     }
@@ -518,9 +524,9 @@ fn general_register(number: u16) -> OperandKind {
 }
 
 /// Returns the distance from the stack pointer of an access to a spill slot, in bytes; `None` for other instructions.
-fn spill_offset(function: &Function, inst: Inst) -> Option<u32> {
+fn spill_access_offset(function: &Function, inst: Inst) -> Option<u32> {
     let access = function.insts[inst].memory.filter(|&access| function.accesses[access].space == Space::Spill);
-    let offset = access.and_then(|_| frame_offset(function, inst))?;
+    let offset = access.and_then(|_| frame_access_offset(function, inst))?;
     u32::try_from(offset).ok()
 }
 
@@ -555,7 +561,7 @@ fn is_nonzero_test(function: &Function, inst: Inst) -> bool {
 
 /// Returns the successors of each block, by block index. Branches to the next block of the layout have been removed, so a block that does
 /// not end in an unconditional jump continues with the next one.
-fn following_blocks(function: &Function) -> Vec<Vec<Block>> {
+fn successors_by_block(function: &Function) -> Vec<Vec<Block>> {
     let flow = ControlFlow::compute(function);
     let mut next: Vec<Vec<Block>> = vec![Vec::new(); function.blocks.len()];
     for (position, &block) in function.layout.iter().enumerate() {

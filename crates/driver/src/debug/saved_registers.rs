@@ -16,7 +16,7 @@ use oriole_ir::{Block, Function, FunctionKind, Inst, Opcode, OperandKind, RegFil
 use oriole_isa::INSTRUCTION_BYTES;
 use oriole_support::Index;
 
-use crate::convention::{self, STACK_POINTER};
+use crate::convention::{self, STACK_POINTER_REGISTER};
 
 /// The locations of the value that one register had at the entry of the function. The value may be in several locations at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,11 +118,12 @@ fn written_registers(function: &Function, inst: Inst) -> impl Iterator<Item = u1
 }
 
 /// Returns the distance, in bytes, from the stack pointer to the address of an access to the frame; `None` for other instructions.
-pub fn frame_offset(function: &Function, inst: Inst) -> Option<i64> {
+pub fn frame_access_offset(function: &Function, inst: Inst) -> Option<i64> {
     let operands = function.operands(inst);
     let at = operands.iter().position(|operand| matches!(operand.kind, OperandKind::Address(_)))?;
     let [base, offset] = operands.get(at + 1..at + 3)? else { return None };
-    let is_stack_pointer = OperandKind::Register { file: RegFile::General, first: u16::from(STACK_POINTER), count: 1 } == base.kind;
+    let is_stack_pointer =
+        OperandKind::Register { file: RegFile::General, first: u16::from(STACK_POINTER_REGISTER), count: 1 } == base.kind;
     match offset.kind {
         OperandKind::Integer(offset) if is_stack_pointer => Some(offset),
         _ => None,
@@ -143,7 +144,7 @@ fn apply_inst(function: &Function, inst: Inst, state: &mut EntryValueLocations) 
         |places: &ValueLocations, register: u16, read: u16| register == read && places.in_itself || places.in_register == Some(read);
     match data.op.machine() {
         Some(Opcode::STL) => {
-            let Some(offset) = frame_offset(function, inst) else { return };
+            let Some(offset) = frame_access_offset(function, inst) else { return };
             for (register, places) in state.iter_mut() {
                 let is_stored = is_certain && source.is_some_and(|read| holds(places, *register, read));
                 places.in_frame = if is_stored { Some(offset) } else { places.in_frame.filter(|&known| known != offset) };
@@ -165,7 +166,7 @@ fn apply_inst(function: &Function, inst: Inst, state: &mut EntryValueLocations) 
         }
         Some(Opcode::LDL) if is_certain => {
             let written = function.results(inst).first().and_then(|operand| single(operand.kind));
-            if let (Some(written), Some(offset)) = (written, frame_offset(function, inst)) {
+            if let (Some(written), Some(offset)) = (written, frame_access_offset(function, inst)) {
                 for (register, places) in state.iter_mut() {
                     remove_location(places, *register, written);
                     if places.in_frame == Some(offset) {

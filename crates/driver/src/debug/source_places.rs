@@ -41,11 +41,11 @@ impl SourcePlaces {
             if let Some(inlined) = &location.inlined {
                 let (name, offset, [file, line, column]) = **inlined;
                 let outside = SourcePlace { file, line, column, call: None, function_name: 0 };
-                call = Some(last.get(&[file, line, column]).copied().unwrap_or_else(|| builder.number_of(outside)));
+                call = Some(last.get(&[file, line, column]).copied().unwrap_or_else(|| builder.number_of_place(outside)));
                 function_name = name_offset(name, offset);
             }
             let &LineLocation { file, line, column, .. } = location;
-            let number = builder.number_of(SourcePlace { file, line, column, call, function_name });
+            let number = builder.number_of_place(SourcePlace { file, line, column, call, function_name });
             last.insert([file, line, column], number);
             of_location.push(number);
         }
@@ -64,7 +64,7 @@ struct PlaceNumbering {
 
 impl PlaceNumbering {
     /// Returns the number of a source position; adds the position if it is new.
-    fn number_of(&mut self, place: SourcePlace) -> u32 {
+    fn number_of_place(&mut self, place: SourcePlace) -> u32 {
         *self.numbers.entry(place).or_insert_with(|| {
             self.places.push(place);
             self.places.len() as u32 - 1

@@ -1,7 +1,7 @@
 //! Finds the PTX registers that hold source variables according to DWARF, and keeps them readable for debuggers.
 //!
 //! A debugger shows a variable as long as a machine register holds its value. After the last use of the value its register is reused, so
-//! the variable would disappear in the middle of its scope. With full debug information, [`keep_readable`] extends the live ranges of the
+//! the variable would disappear in the middle of its scope. With full debug information, [`keep_variables_readable`] extends the live ranges of the
 //! PTX registers to the statements for which DWARF names them.
 
 use oriole_ir::analysis::ControlFlow;
@@ -11,7 +11,7 @@ use oriole_ptx::ast::{Body, DwarfItem, FunctionId, Item, Module, RegisterId, Sta
 use oriole_support::{BitSet, Index, Name, define_index};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::location_lists::{self, ListEntry, RegisterAlias};
+use super::location_lists::{self, LocationListEntry, RegisterAlias};
 use super::registers::register_name;
 
 /// The DWARF operator of a location in a register.
@@ -20,7 +20,7 @@ const DW_OP_REGX: u8 = 0x90;
 /// The part of a function in which DWARF names a PTX register as the location of a variable. Statements are numbered as in
 /// [`Location::statement`](oriole_ir::Location::statement).
 #[derive(Clone, Default, Debug)]
-pub struct Scope {
+pub struct VariableScope {
     /// Whether DWARF names the PTX register for the whole function.
     is_whole: bool,
     /// Ranges of statements for which DWARF names the PTX register, as (first statement, first statement after the range).
@@ -33,9 +33,9 @@ pub struct Scope {
 #[derive(Clone, Default, Debug)]
 pub struct FunctionVariables {
     /// For each name of a PTX register, the part of the function in which it is the location of a variable.
-    scopes: FxHashMap<String, Scope>,
+    scopes: FxHashMap<String, VariableScope>,
     /// For each variable with a location list: the entries of the list, which name PTX registers.
-    lists: Vec<Vec<ListEntry<String>>>,
+    lists: Vec<Vec<LocationListEntry<String>>>,
 }
 
 /// For each function: the PTX registers that DWARF names as locations of variables.
@@ -45,7 +45,7 @@ pub type VariableRegisters = FxHashMap<FunctionId, FunctionVariables>;
 const ADDRESS_BYTES: usize = 8;
 
 /// Name of the section with location lists.
-const LOCATION_LISTS: &str = ".debug_loc";
+const LOCATION_LISTS_SECTION: &str = ".debug_loc";
 
 /// Collects the PTX registers that the debug sections of a module name as locations of variables.
 ///
@@ -62,10 +62,10 @@ pub fn variable_registers(module: &Module) -> VariableRegisters {
     let mut found = VariableRegisters::default();
     for item in &module.items {
         let Item::Section(section) = item else { continue };
-        let has_ranges = &*section.name == LOCATION_LISTS;
+        let has_ranges = &*section.name == LOCATION_LISTS_SECTION;
         let mut data = &section.data[..];
         let (mut previous, mut last) = (None, None);
-        let mut list: Vec<ListEntry<String>> = Vec::new();
+        let mut list: Vec<LocationListEntry<String>> = Vec::new();
         for item in &section.items {
             match *item {
                 DwarfItem::Label64(_, name, _) => {
@@ -83,7 +83,7 @@ pub fn variable_registers(module: &Module) -> VariableRegisters {
                         match previous {
                             Some((other, start)) if has_ranges && other == id => {
                                 scope.ranges.push((start, end));
-                                list.push(ListEntry { register, start, end });
+                                list.push(LocationListEntry { register, start, end });
                             }
                             _ => scope.is_whole = true,
                         }
@@ -122,11 +122,12 @@ impl FunctionVariables {
 
     /// Returns the location lists with register ids instead of names, each sorted by statement. `named` maps the names of the function's
     /// PTX registers to their ids. Lists with a register that the function does not have are left out.
-    fn resolved_lists(&self, named: &FxHashMap<String, RegisterId>) -> Vec<Vec<ListEntry<RegisterId>>> {
-        let resolve = |list: &Vec<ListEntry<String>>| {
-            let entry =
-                |entry: &ListEntry<String>| Some(ListEntry { register: *named.get(&entry.register)?, start: entry.start, end: entry.end });
-            let mut entries: Vec<ListEntry<RegisterId>> = list.iter().map(entry).collect::<Option<_>>()?;
+    fn resolved_location_lists(&self, named: &FxHashMap<String, RegisterId>) -> Vec<Vec<LocationListEntry<RegisterId>>> {
+        let resolve = |list: &Vec<LocationListEntry<String>>| {
+            let entry = |entry: &LocationListEntry<String>| {
+                Some(LocationListEntry { register: *named.get(&entry.register)?, start: entry.start, end: entry.end })
+            };
+            let mut entries: Vec<LocationListEntry<RegisterId>> = list.iter().map(entry).collect::<Option<_>>()?;
             entries.sort_by_key(|entry| entry.start);
             Some(entries)
         };
@@ -134,7 +135,7 @@ impl FunctionVariables {
     }
 }
 
-impl Scope {
+impl VariableScope {
     /// Returns whether the register is the location of a variable at a statement.
     fn contains(&self, statement: u32) -> bool {
         self.is_whole
@@ -146,12 +147,12 @@ impl Scope {
 /// Returns the names of PTX registers that follow `DW_OP_regx` bytes.
 fn register_locations(bytes: &[u8]) -> impl Iterator<Item = String> + '_ {
     let operators = bytes.iter().enumerate().filter(|&(_, &byte)| byte == DW_OP_REGX);
-    operators.filter_map(|(at, _)| decode_name(&bytes[at + 1..]))
+    operators.filter_map(|(at, _)| decode_register_name(&bytes[at + 1..]))
 }
 
 /// Decodes a register number: an unsigned LEB128 number whose bytes, highest first, are the characters of the register's name. Returns
 /// `None` if the bytes are not a name.
-fn decode_name(bytes: &[u8]) -> Option<String> {
+fn decode_register_name(bytes: &[u8]) -> Option<String> {
     let mut number = 0_u128;
     for (position, &byte) in bytes.iter().enumerate() {
         let shift = 7 * position as u32;
@@ -173,7 +174,7 @@ fn decode_name(bytes: &[u8]) -> Option<String> {
 ///
 /// A variable is kept only where it has been assigned on all paths, because elsewhere it has no value. Returns the statements at which
 /// location lists name a register that does not hold the variable.
-pub fn keep_readable(
+pub fn keep_variables_readable(
     function: &mut Function,
     module: &Module,
     id: FunctionId,
@@ -184,16 +185,16 @@ pub fn keep_readable(
     let named: FxHashMap<String, RegisterId> =
         registers.keys().map(|&register| (register_name(module, body, register), register)).collect();
     let flow = ControlFlow::compute(function);
-    let aliases = location_lists::find_aliases(function, &flow, &variables.resolved_lists(&named));
+    let aliases = location_lists::find_register_aliases(function, &flow, &variables.resolved_location_lists(&named));
     let scope = |(name, register): (&String, &RegisterId)| Some((*register, variables.scopes.get(name)?.clone()));
-    let mut scopes: FxHashMap<RegisterId, Scope> = named.iter().filter_map(scope).collect();
+    let mut scopes: FxHashMap<RegisterId, VariableScope> = named.iter().filter_map(scope).collect();
     for alias in &aliases {
         scopes.entry(alias.holder).or_default().statements.insert(alias.statement);
     }
-    let mut kept: Vec<(RegisterId, Value, &Scope)> =
+    let mut kept: Vec<(RegisterId, Value, &VariableScope)> =
         registers.iter().filter_map(|(&register, &value)| Some((register, value, scopes.get(&register)?))).collect();
     kept.sort_unstable_by_key(|(register, ..)| register.position());
-    let variables: Vec<(Value, &Scope)> = kept.into_iter().map(|(_, value, scope)| (value, scope)).collect();
+    let variables: Vec<(Value, &VariableScope)> = kept.into_iter().map(|(_, value, scope)| (value, scope)).collect();
     let keeper = KeepFinder::new(function, &flow, &variables);
     for &block in flow.reverse_post_order() {
         let inserted = keeper.keep_points(function, &flow, block);
@@ -226,7 +227,7 @@ define_index!(
 /// the end of their scopes.
 struct KeepFinder<'a> {
     /// The variables, each with the value of its PTX register and the statements for which DWARF names it.
-    variables: &'a [(Value, &'a Scope)],
+    variables: &'a [(Value, &'a VariableScope)],
     /// For the value of each variable's PTX register: the number of the variable.
     numbers: FxHashMap<Value, VariableId>,
     /// For each block: the variables that are assigned on all paths to its start.
@@ -237,7 +238,7 @@ struct KeepFinder<'a> {
 
 impl<'a> KeepFinder<'a> {
     /// Numbers the variables, and computes for each block the variables that are assigned on all paths to its start.
-    fn new(function: &Function, flow: &ControlFlow, variables: &'a [(Value, &'a Scope)]) -> KeepFinder<'a> {
+    fn new(function: &Function, flow: &ControlFlow, variables: &'a [(Value, &'a VariableScope)]) -> KeepFinder<'a> {
         let numbers: FxHashMap<Value, VariableId> =
             variables.iter().enumerate().map(|(number, &(value, _))| (value, VariableId::new(number))).collect();
         let statement = |inst: &Inst| Some(function.insts[*inst].location.statement).filter(|&statement| statement != 0);
@@ -296,7 +297,7 @@ impl<'a> KeepFinder<'a> {
     fn keep_points(&self, function: &Function, flow: &ControlFlow, block: Block) -> Vec<(usize, VariableId)> {
         let insts = &function.blocks[block].insts;
         let terminators = insts.len() - function.terminators(block).len();
-        let end = end_of_function(function, insts);
+        let end = position_of_final_keep(function, insts);
         let mut found = Vec::new();
         let mut assigned = self.assigned[block.position()].clone();
         let named_at = |statement: u32, assigned: &BitSet<VariableId>| -> Vec<VariableId> {
@@ -340,7 +341,7 @@ impl<'a> KeepFinder<'a> {
 
 /// Returns the position of the `KEEP` (a pseudo operation) that reads the function's results in a block that returns; `None` for other
 /// blocks. Variables are kept before it, because it must stay next to the return.
-fn end_of_function(function: &Function, insts: &[Inst]) -> Option<usize> {
+fn position_of_final_keep(function: &Function, insts: &[Inst]) -> Option<usize> {
     let at = insts.iter().position(|&inst| function.insts[inst].is_machine(Opcode::RET))?;
     let has_results = at > 0 && function.insts[insts[at - 1]].is(Pseudo::Keep);
     Some(if has_results { at - 1 } else { at })
@@ -353,10 +354,10 @@ mod tests {
     #[test]
     fn names_are_decoded() {
         // The name `%r1` as a number is 0x257231, which is 0xb1 0xe4 0x95 0x01 in LEB128.
-        assert_eq!(decode_name(&[0xb1, 0xe4, 0x95, 0x01, 7]).as_deref(), Some("%r1"));
-        assert_eq!(decode_name(&[0x01]), None);
-        assert_eq!(decode_name(&[]), None);
-        assert_eq!(decode_name(&[0xff; 40]), None);
+        assert_eq!(decode_register_name(&[0xb1, 0xe4, 0x95, 0x01, 7]).as_deref(), Some("%r1"));
+        assert_eq!(decode_register_name(&[0x01]), None);
+        assert_eq!(decode_register_name(&[]), None);
+        assert_eq!(decode_register_name(&[0xff; 40]), None);
         assert_eq!(register_locations(&[1, 0x90, 0xb2, 0xe4, 0x95, 0x01, 0x90]).collect::<Vec<_>>(), ["%r2"]);
     }
 }

@@ -7,7 +7,7 @@ use oriole_ctrl::{control_words, serial, tune_yields};
 use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
 use oriole_isel::{SelectOptions, Selected, select_function_with};
 use oriole_opt as opt;
-use oriole_regalloc::Environment;
+use oriole_regalloc::AllocationEnvironment;
 
 use crate::debug::{assignments, joins, registers, saved_registers, variables};
 use crate::error::{Failure, Fault};
@@ -44,18 +44,19 @@ pub(super) fn select(state: &mut FunctionState<'_>) -> PassOutcome {
         registers,
     } = select_function_with(&mut input.caches.select.borrow_mut(), input.module, input.id, input.variables, options)
         .map_err(|errors| errors.into_iter().map(unsupported).collect::<Vec<_>>())?;
-    state.launch = report_data::declared_launch(&input.module.functions[input.id], input.options, input.variables, barriers);
+    state.launch = report_data::declared_launch_resources(&input.module.functions[input.id], input.options, input.variables, barriers);
     state.function = function;
     let for_debuggers = input.options.is_for_debuggers();
     if for_debuggers {
         joins::run(&mut state.function);
         assignments::run(&mut state.function, &registers);
     }
-    if input.options.has_register_ranges() {
+    if input.options.needs_register_ranges() {
         state.register_definitions = registers::definitions(&state.function, &registers, for_debuggers);
     }
     if !input.debug_variables.is_empty() {
-        state.register_aliases = variables::keep_readable(&mut state.function, input.module, input.id, &registers, input.debug_variables);
+        state.register_aliases =
+            variables::keep_variables_readable(&mut state.function, input.module, input.id, &registers, input.debug_variables);
     }
     let selection = Selection {
         barriers,
@@ -98,23 +99,23 @@ pub(super) fn simplify(state: &mut FunctionState<'_>) -> PassOutcome {
 
 /// Pass `contract`: joins floating-point multiplications and additions into multiply-adds, unless --fmad=false.
 pub(super) fn contract(state: &mut FunctionState<'_>) -> PassOutcome {
-    contract_with(state, opt::contract::Legality::Any)
+    run_contraction_with(state, opt::contract::RequiredLegality::Any)
 }
 
 /// Pass `contract-again`: joins floating-point multiplications and additions that unrolling brought together into multiply-adds.
 pub(super) fn contract_again(state: &mut FunctionState<'_>) -> PassOutcome {
-    contract_with(state, opt::contract::Legality::Encodable)?;
+    run_contraction_with(state, opt::contract::RequiredLegality::Encodable)?;
     // No later pass reads the contraction marks on instructions.
-    opt::contract::clear_marks(&mut state.function);
+    opt::contract::clear_contraction_marks(&mut state.function);
     Ok(())
 }
 
 /// Joins floating-point multiplications and additions into multiply-adds, unless the options forbid it. `legality` says whether the new
 /// instructions must be encodable.
-fn contract_with(state: &mut FunctionState<'_>, legality: opt::contract::Legality) -> PassOutcome {
+fn run_contraction_with(state: &mut FunctionState<'_>, legality: opt::contract::RequiredLegality) -> PassOutcome {
     if state.options().contract {
         let encodability = &mut state.input.caches.encodability.borrow_mut();
-        opt::contract::run_with_alternatives(&mut state.function, encodability, legality, &mut state.alternatives);
+        opt::contract::run_and_record_alternatives(&mut state.function, encodability, legality, &mut state.alternatives);
     }
     Ok(())
 }
@@ -177,20 +178,20 @@ pub(super) fn forward_stores(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `vector-loads`: joins loads of neighbouring words of shared memory into vector loads.
 pub(super) fn vector_loads(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
-    opt::vector_loads::run_with_remarks(&mut state.function, target, &mut state.pass_remarks);
+    opt::vector_loads::run_and_record_remarks(&mut state.function, target, &mut state.pass_remarks);
     Ok(())
 }
 
 /// Pass `unroll`: replaces short loops by copies of their body, one for each iteration, and unrolls others partly.
 pub(super) fn unroll(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::unroll::run_with_remarks(&mut state.function, state.input.hardware, &mut state.pass_remarks);
+    opt::unroll::run_and_record_remarks(&mut state.function, state.input.hardware, &mut state.pass_remarks);
     Ok(())
 }
 
 /// Pass `fold`: replaces registers with known contents by constant operands, and moves constant additions into address offsets.
 pub(super) fn fold(state: &mut FunctionState<'_>) -> PassOutcome {
     let encodability = &mut state.input.caches.encodability.borrow_mut();
-    opt::fold::run_with_alternatives(&mut state.function, encodability, &mut state.alternatives);
+    opt::fold::run_and_record_alternatives(&mut state.function, encodability, &mut state.alternatives);
     Ok(())
 }
 
@@ -204,7 +205,7 @@ pub(super) fn tie_loads(state: &mut FunctionState<'_>) -> PassOutcome {
 /// into the instructions that read them.
 pub(super) fn combine(state: &mut FunctionState<'_>) -> PassOutcome {
     let encodability = &mut state.input.caches.encodability.borrow_mut();
-    opt::combine::run_with_alternatives(&mut state.function, encodability, &mut state.alternatives);
+    opt::combine::run_and_record_alternatives(&mut state.function, encodability, &mut state.alternatives);
     Ok(())
 }
 
@@ -218,7 +219,7 @@ pub(super) fn join_phis(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `uniform`: moves the computation of operands that must be in uniform registers to the uniform datapath.
 pub(super) fn uniform(state: &mut FunctionState<'_>) -> PassOutcome {
     let encodability = &mut state.input.caches.encodability.borrow_mut();
-    opt::uniform::run_with_alternatives(&mut state.function, encodability, &mut state.alternatives);
+    opt::uniform::run_and_record_alternatives(&mut state.function, encodability, &mut state.alternatives);
     Ok(())
 }
 
@@ -255,7 +256,7 @@ pub(super) fn constant_phis(state: &mut FunctionState<'_>) -> PassOutcome {
 }
 
 /// Pass `remove-dead`: dead-code elimination.
-pub(super) fn remove_dead(state: &mut FunctionState<'_>) -> PassOutcome {
+pub(super) fn remove_dead_code(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::dead::run(&mut state.function, target);
     Ok(())
@@ -263,7 +264,7 @@ pub(super) fn remove_dead(state: &mut FunctionState<'_>) -> PassOutcome {
 
 /// Pass `if-convert`: replaces short branches by guarded instructions.
 pub(super) fn if_convert(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::if_convert::run_with_remarks(&mut state.function, state.input.hardware, &mut state.pass_remarks);
+    opt::if_convert::run_and_record_remarks(&mut state.function, state.input.hardware, &mut state.pass_remarks);
     Ok(())
 }
 
@@ -283,13 +284,14 @@ pub(super) fn aggregate(state: &mut FunctionState<'_>) -> PassOutcome {
 
 /// Pass `converge`: inserts convergence barriers around divergent branches.
 pub(super) fn converge(state: &mut FunctionState<'_>) -> PassOutcome {
-    let (target, waiting_for_warp) = (state.target(), &state.input.facts.waiting_for_warp);
+    let (target, functions_waiting_for_warp) = (state.target(), &state.input.facts.functions_waiting_for_warp);
     if oriole_isel::is_slow_path(&state.function.name) {
         // Callers have a convergence barrier around the call, so the function needs none. A barrier that the function used would be
         // unusable in all callers.
         return Ok(());
     }
-    let may_wait = |name: &str| waiting_for_warp.contains(name) || oriole_isel::is_runtime(name) && !oriole_isel::is_slow_path(name);
+    let may_wait =
+        |name: &str| functions_waiting_for_warp.contains(name) || oriole_isel::is_runtime(name) && !oriole_isel::is_slow_path(name);
     opt::converge::run(&mut state.function, target, &may_wait);
     Ok(())
 }
@@ -304,7 +306,7 @@ pub(super) fn insert_yields(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `balance`: makes the less busy unit execute additions, shifts and FP16 multiply-adds that two units can execute.
 pub(super) fn balance(state: &mut FunctionState<'_>) -> PassOutcome {
     let encodability = &mut state.input.caches.encodability.borrow_mut();
-    opt::balance::run_with_alternatives(&mut state.function, state.input.hardware, encodability, &mut state.alternatives);
+    opt::balance::run_and_record_alternatives(&mut state.function, state.input.hardware, encodability, &mut state.alternatives);
     Ok(())
 }
 
@@ -323,11 +325,11 @@ pub(super) fn pre_schedule(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `allocate`: assigns physical registers and inserts spill code.
 pub(super) fn allocate(state: &mut FunctionState<'_>) -> PassOutcome {
     let (environment, options) = (state.environment(), state.input.options);
-    registers::retain_valid(&state.function, &mut state.register_definitions);
+    registers::retain_valid_definitions(&state.function, &mut state.register_definitions);
     state.report_data.gather_statistics_before_allocation(&state.function, options, state.input.hardware);
     // A second allocation is worth its time only for a scheduled kernel that may need more registers than the register target, the number
     // up to which the occupancy stays the same.
-    let before = resident_blocks::may_exceed_target(state).then(|| state.function.clone());
+    let before = resident_blocks::may_exceed_register_target(state).then(|| state.function.clone());
     let allocation = convention::allocate(&mut state.function, &environment, options.verify)
         .map_err(|error| vec![Failure::from(Fault::Limit(error.to_string()))])?;
     let instructions = state.function.inst_count();
@@ -340,13 +342,13 @@ pub(super) fn allocate(state: &mut FunctionState<'_>) -> PassOutcome {
         None => allocation,
     });
     if options.verify {
-        check_registers(&state.function, &environment).map_err(|what| internal_error(format!("after allocate: {what}")))?;
+        check_register_limits(&state.function, &environment).map_err(|what| internal_error(format!("after allocate: {what}")))?;
     }
     Ok(())
 }
 
 /// Checks that an allocated function is well formed and stays within the register limits.
-fn check_registers(after: &Function, environment: &Environment) -> Result<(), String> {
+fn check_register_limits(after: &Function, environment: &AllocationEnvironment) -> Result<(), String> {
     let limit = |file| u16::try_from(environment.limit(file)).unwrap_or(u16::MAX);
     let limits = RegisterLimits {
         general: limit(RegFile::General),
@@ -360,14 +362,14 @@ fn check_registers(after: &Function, environment: &Environment) -> Result<(), St
 }
 
 /// Pass `store-return`: makes the prologue of a function with calls save the return address in the frame.
-pub(super) fn store_return(state: &mut FunctionState<'_>) -> PassOutcome {
-    convention::store_return_address(&mut state.function);
+pub(super) fn save_return_address(state: &mut FunctionState<'_>) -> PassOutcome {
+    convention::save_return_address_in_frame(&mut state.function);
     Ok(())
 }
 
 /// Pass `return-addresses`: inserts instructions that write the return address before each call, and the instructions of texture fetches by
 /// quads (four threads).
-pub(super) fn return_addresses(state: &mut FunctionState<'_>) -> PassOutcome {
+pub(super) fn insert_return_addresses(state: &mut FunctionState<'_>) -> PassOutcome {
     convention::write_return_addresses(&mut state.function);
     Ok(())
 }
@@ -387,7 +389,7 @@ pub(super) fn insert_prologue(state: &mut FunctionState<'_>) -> PassOutcome {
 
 /// Pass `balance-moves`: makes the less busy unit execute copies of registers.
 pub(super) fn balance_moves(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::balance::run_moves(&mut state.function, state.input.hardware, &mut state.input.caches.encodability.borrow_mut());
+    opt::balance::run_on_register_moves(&mut state.function, state.input.hardware, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
@@ -443,7 +445,7 @@ pub(super) fn settle_products(state: &mut FunctionState<'_>) -> PassOutcome {
 }
 
 /// Pass `serial-control`: computes control words with which each instruction completes before the next one issues (-O0).
-pub(super) fn serial_control(state: &mut FunctionState<'_>) -> PassOutcome {
+pub(super) fn assign_serial_control(state: &mut FunctionState<'_>) -> PassOutcome {
     state.controls = Some(serial::assign(&mut state.function, state.input.hardware));
     Ok(())
 }

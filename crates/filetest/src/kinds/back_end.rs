@@ -1,6 +1,6 @@
 //! `sched`, `regalloc`, `ctrl` on Ori: scheduling with its reasons, register allocation, control words.
 
-use oriole_ctrl::{Controls, control_words, serial};
+use oriole_ctrl::{ControlWords, control_words, serial};
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::Rates;
 use oriole_hardware::{Hardware, Model};
@@ -8,7 +8,7 @@ use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
 use oriole_isa::Target;
 use oriole_regalloc::check::check;
-use oriole_regalloc::{AllocateError, Allocation, Environment, allocate};
+use oriole_regalloc::{AllocateError, Allocation, AllocationEnvironment, allocate};
 use oriole_sched::backend::{Backend, Knobs, ScheduleMode};
 use oriole_sched::function::Scheduler;
 use oriole_sched::report::trace;
@@ -28,7 +28,7 @@ const PHASES: (u8, u8) = (97, 110);
 pub fn sched(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
     let target = required(target);
     let (machine, rates) = (Machine::of(target), Rates::of(target));
-    let environment = Environment::new(target, register_limit(&file.options));
+    let environment = AllocationEnvironment::new(target, register_limit(&file.options));
     let scheduler = Scheduler {
         model: Model::of(target),
         costs: &Costs::from_rates(rates, machine),
@@ -49,7 +49,11 @@ pub fn sched(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
     let mut lines = Vec::new();
     for mut function in functions(file)? {
         let before = print(&function);
-        let stats = if function.is_ssa { scheduler.run_on_values(&mut function) } else { scheduler.run_on_registers(&mut function) };
+        let stats = if function.is_ssa {
+            scheduler.schedule_ssa_function(&mut function)
+        } else {
+            scheduler.schedule_allocated_function(&mut function)
+        };
         let stats = stats.map_err(|error| error.to_string())?;
         let phase = if function.is_ssa { PHASES.0 } else { PHASES.1 };
         lines.extend(trace::code_changes_text(&function, phase, &stats.changes).lines().map(str::trim_end).map(str::to_owned));
@@ -76,7 +80,7 @@ pub fn regalloc(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines 
 
 /// Allocates registers. The inner error is that of the allocator, which a test may expect; the outer one says that the allocation is wrong.
 pub fn allocated(before: &Function, target: Target, limit: u32) -> Result<Result<(Function, Allocation), AllocateError>, String> {
-    let environment = Environment::new(target, limit);
+    let environment = AllocationEnvironment::new(target, limit);
     let mut after = before.clone();
     let allocation = match allocate(&mut after, &environment) {
         Ok(allocation) => allocation,
@@ -122,7 +126,7 @@ pub fn ctrl(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
 }
 
 /// Returns the instructions of a function with their control words, and `reuse` with the mask of operands that stay in the reuse cache.
-fn controlled(function: &Function, controls: &Controls) -> Vec<String> {
+fn controlled(function: &Function, controls: &ControlWords) -> Vec<String> {
     let mut lines = Vec::new();
     for &block in &function.layout {
         lines.push(format!("{block:?}:"));

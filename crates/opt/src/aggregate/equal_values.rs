@@ -21,13 +21,13 @@ use oriole_isa::Effect;
 use oriole_support::{BitSet, Index};
 use rustc_hash::FxHashSet;
 
-use crate::insert_yields::{may_wait_at, waiting_headers};
+use crate::insert_yields::{may_wait_for_threads_at, waiting_loop_headers};
 
-/// The search of [`may_mix_iterations`] visits at most this many blocks for each block of the function.
-const MAX_VISITS_PER_BLOCK: usize = 16;
+/// The search of [`threads_may_mix_iterations`] visits at most this many blocks for each block of the function.
+const MAX_SEARCH_VISITS_PER_BLOCK: usize = 16;
 
 /// The set of values that are equal in all threads that execute an instruction together.
-pub(super) struct EqualValues {
+pub(super) struct ValuesEqualAcrossThreads {
     /// The values that are equal in all threads that are in the same iteration of every loop.
     uniformity: Uniformity,
     /// The values that may differ between threads that are in different iterations of a loop; empty if such threads never execute an
@@ -35,12 +35,12 @@ pub(super) struct EqualValues {
     iteration_dependent: BitSet<Value>,
 }
 
-impl EqualValues {
+impl ValuesEqualAcrossThreads {
     /// Finds the values of a function that are equal in all threads that execute an instruction together.
-    pub(super) fn compute(function: &Function, flow: &ControlFlow) -> EqualValues {
+    pub(super) fn compute(function: &Function, flow: &ControlFlow) -> ValuesEqualAcrossThreads {
         let uniformity = Uniformity::compute(function, flow);
         let mut iteration_dependent = BitSet::new(function.values.len());
-        if may_mix_iterations(function, flow, &uniformity) {
+        if threads_may_mix_iterations(function, flow, &uniformity) {
             // In reverse post order, definitions come before their uses, except for uses in phis, and the result of a phi is always in the
             // set.
             for &inst in flow.reverse_post_order().iter().flat_map(|&block| &function.blocks[block].insts) {
@@ -55,7 +55,7 @@ impl EqualValues {
                 }
             }
         }
-        EqualValues { uniformity, iteration_dependent }
+        ValuesEqualAcrossThreads { uniformity, iteration_dependent }
     }
 
     /// Returns whether an operand is the same in all threads that execute its instruction together.
@@ -72,7 +72,7 @@ impl EqualValues {
 /// Returns whether threads in different iterations of a loop may execute an instruction together. For each divergent branch, searches the
 /// blocks between the branch and its reconvergence point for two things: an instruction at which a thread yields or waits, and the header
 /// of a loop that contains both the branch and its reconvergence point (such a loop may get no convergence barrier).
-fn may_mix_iterations(function: &Function, flow: &ControlFlow, uniformity: &Uniformity) -> bool {
+fn threads_may_mix_iterations(function: &Function, flow: &ControlFlow, uniformity: &Uniformity) -> bool {
     let loops = Loops::compute(function, flow);
     if loops.iter().next().is_none() || uniformity.divergent_branches().is_empty() {
         return false;
@@ -81,12 +81,12 @@ fn may_mix_iterations(function: &Function, flow: &ControlFlow, uniformity: &Unif
         return true;
     }
     let mut yields: BitSet<Block> = BitSet::new(function.blocks.len());
-    for header in waiting_headers(function, &loops) {
+    for header in waiting_loop_headers(function, &loops) {
         yields.insert(header);
     }
     let post_dominators = PostDominators::compute(function, flow);
     let divergent: FxHashSet<Inst> = uniformity.divergent_branches().iter().copied().collect();
-    let mut visits_left = MAX_VISITS_PER_BLOCK * flow.reverse_post_order().len();
+    let mut visits_left = MAX_SEARCH_VISITS_PER_BLOCK * flow.reverse_post_order().len();
     let mut last_visit: Vec<Option<Block>> = vec![None; function.blocks.len()];
     for &branch in flow.reverse_post_order() {
         if !function.terminators(branch).iter().any(|inst| divergent.contains(inst)) {
@@ -105,7 +105,7 @@ fn may_mix_iterations(function: &Function, flow: &ControlFlow, uniformity: &Unif
             if visits_left == 0
                 || yields.contains(block)
                 || starts_iteration()
-                || function.blocks[block].insts.iter().any(|&inst| may_wait_at(function, inst))
+                || function.blocks[block].insts.iter().any(|&inst| may_wait_for_threads_at(function, inst))
             {
                 return true;
             }

@@ -11,14 +11,14 @@
 use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Role, Signs};
 use oriole_isa::{Opcode, Symbol};
 
-use super::logic::table_output;
+use super::logic::truth_table_output;
 use super::{CombineRule, Combiner};
-use crate::rewrite::Draft;
+use crate::rewrite::InstDraft;
 
 impl Combiner {
     /// Combines a logic operation on two predicates with the comparison that computes one of them. Returns the rule that was applied;
     /// `None` if nothing changed.
-    pub(super) fn combine_condition(&mut self, function: &mut Function, inst: Inst) -> Option<CombineRule> {
+    pub(super) fn combine_comparison_with_logic(&mut self, function: &mut Function, inst: Inst) -> Option<CombineRule> {
         let data = &function.insts[inst];
         let &[result, Operand::PT] = function.results(inst) else { return None };
         let &[a, b, Operand::PT, table, _] = function.sources(inst) else { return None };
@@ -39,15 +39,16 @@ impl Combiner {
             let value = |tested_bit: bool, other_bit: bool| {
                 let (tested_bit, other_bit) = (tested_bit != tested.signs.has(Signs::NOT), other_bit != other.signs.has(Signs::NOT));
                 let (a, b) = if is_swapped { (other_bit, tested_bit) } else { (tested_bit, other_bit) };
-                table_output(table, [a, b, true])
+                truth_table_output(table, [a, b, true])
             };
-            let Some((operation, inverts_test, inverts_other)) = as_predicate_operation(value) else { continue };
+            let Some((operation, inverts_test, inverts_other)) = match_predicate_operation(value) else { continue };
             let Some(compare) = self.absorbable_comparison(function, inst, &tested) else { continue };
-            let Some(draft) = with_predicate_operation(function, compare, result, operation, inverts_test, inverts_other, &other) else {
+            let Some(draft) = compare_with_predicate_operation(function, compare, result, operation, inverts_test, inverts_other, &other)
+            else {
                 continue;
             };
             if self.encodability.is_encodable(function, inst, &draft) {
-                self.replace(function, inst, draft, &[compare]);
+                self.replace_inst(function, inst, draft, &[compare]);
                 return Some(CombineRule::Condition);
             }
         }
@@ -58,7 +59,7 @@ impl Combiner {
     /// combined with another predicate yet.
     fn absorbable_comparison(&self, function: &Function, reader: Inst, source: &Operand) -> Option<Inst> {
         let value = source.value()?;
-        let inst = self.definitions.unguarded(function, value)?;
+        let inst = self.definitions.unguarded_definition_of(function, value)?;
         let opcode = function.insts[inst].op.machine()?;
         let is_comparison = matches!(opcode, Opcode::ISETP | Opcode::FSETP | Opcode::DSETP);
         let &[first, Operand::PT] = function.results(inst) else { return None };
@@ -71,7 +72,7 @@ impl Combiner {
 
 /// Expresses a function of a comparison's result and another predicate as one `AND`, `OR` or `XOR`. Returns the operation, whether the
 /// result of the comparison is inverted first, and whether the other predicate is.
-fn as_predicate_operation(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol, bool, bool)> {
+fn match_predicate_operation(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol, bool, bool)> {
     let inversions = [(false, false), (false, true), (true, false), (true, true)];
     for join in [Symbol::AND, Symbol::OR, Symbol::XOR] {
         let operation = |a: bool, b: bool| match join {
@@ -91,7 +92,7 @@ fn as_predicate_operation(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol,
 
 /// Returns a draft of `compare` that writes `result` and is combined with `other` by `operation`. If `inverts_test`, the draft
 /// tests the opposite relation; if `inverts_other`, it reads the inverse of `other`.
-fn with_predicate_operation(
+fn compare_with_predicate_operation(
     function: &Function,
     compare: Inst,
     result: Operand,
@@ -99,9 +100,9 @@ fn with_predicate_operation(
     inverts_test: bool,
     inverts_other: bool,
     other: &Operand,
-) -> Option<Draft> {
+) -> Option<InstDraft> {
     let opcode = function.insts[compare].op.machine()?;
-    let mut draft = Draft::from_inst(function, compare, opcode);
+    let mut draft = InstDraft::from_inst(function, compare, opcode);
     draft.operands[0] = result;
     let and = draft.modifiers.iter().position(|&modifier| modifier == Symbol::AND)?;
     draft.modifiers[and] = operation;

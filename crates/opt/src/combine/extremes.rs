@@ -4,9 +4,9 @@ use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile};
 use oriole_isa::{Opcode, Symbol};
 use smallvec::{SmallVec, smallvec};
 
-use super::sums::terms;
-use super::{CombineRule, Combiner, draft};
-use crate::rewrite::Draft;
+use super::sums::summands;
+use super::{CombineRule, Combiner, new_draft};
+use crate::rewrite::InstDraft;
 
 impl Combiner {
     /// Combines a minimum or maximum with the computation of one of its sources. Returns the rule that was applied; `None` if nothing
@@ -22,8 +22,8 @@ impl Combiner {
                 && let Some(([x, y], of_inner)) = min_max_operands(function, inner)
                 && of_inner == predicate
             {
-                let three = |a: Operand, b: Operand, c: Operand| draft(Opcode::VIMNMX3, &modifiers, result, &[a, b, c, predicate]);
-                let drafts: SmallVec<[Draft; 6]> = smallvec![
+                let three = |a: Operand, b: Operand, c: Operand| new_draft(Opcode::VIMNMX3, &modifiers, result, &[a, b, c, predicate]);
+                let drafts: SmallVec<[InstDraft; 6]> = smallvec![
                     three(x, y, other),
                     three(x, other, y),
                     three(other, x, y),
@@ -33,15 +33,15 @@ impl Combiner {
                 ];
                 (drafts, inner)
             } else if let Some(sum) = self.absorbable_inst(function, inst, &source, Opcode::IADD3, &[])
-                && let Some([x, y]) = terms(function, sum).and_then(|terms| <[Operand; 2]>::try_from(terms.as_slice()).ok())
+                && let Some([x, y]) = summands(function, sum).and_then(|summands| <[Operand; 2]>::try_from(summands.as_slice()).ok())
             {
-                let sum_with = |a: Operand, b: Operand| draft(Opcode::VIADDMNMX, &modifiers, result, &[a, b, other, predicate]);
+                let sum_with = |a: Operand, b: Operand| new_draft(Opcode::VIADDMNMX, &modifiers, result, &[a, b, other, predicate]);
                 (smallvec![sum_with(x, y), sum_with(y, x)], sum)
             } else {
                 continue;
             };
-            if let Some(found) = self.first_encodable(function, inst, drafts) {
-                self.replace(function, inst, found, &[absorbed]);
+            if let Some(found) = self.first_encodable_draft(function, inst, drafts) {
+                self.replace_inst(function, inst, found, &[absorbed]);
                 return Some(CombineRule::Extreme);
             }
         }

@@ -13,8 +13,8 @@ use oriole_ir::{Function, Guard, Inst, Operand, OperandKind, Part, RegFile, Role
 use oriole_isa::{Opcode, Symbol};
 
 use super::Combiner;
-use super::logic::table_output;
-use crate::rewrite::Draft;
+use super::logic::truth_table_output;
+use crate::rewrite::InstDraft;
 
 impl Combiner {
     /// Where an instruction reads a predicate that is the inverse of another one, in its guard or as a source, makes it read that other
@@ -24,9 +24,9 @@ impl Combiner {
         if let Some(Guard { kind: OperandKind::Value(part), negated }) = function.insts[inst].guard
             && let Some((origin, is_inverted)) = self.match_inversion(function, part)
         {
-            self.count_reads(function, inst, -1);
+            self.adjust_read_counts(function, inst, -1);
             function.insts[inst].guard = Some(Guard { kind: OperandKind::Value(origin), negated: negated != is_inverted });
-            self.count_reads(function, inst, 1);
+            self.adjust_read_counts(function, inst, 1);
             changed = true;
         }
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
@@ -35,11 +35,11 @@ impl Combiner {
                 continue;
             };
             let Some((origin, is_inverted)) = self.match_inversion(function, part) else { continue };
-            let mut new = Draft::from_inst(function, inst, opcode);
+            let mut new = InstDraft::from_inst(function, inst, opcode);
             let signs = if is_inverted { operand.signs.toggled(Signs::NOT) } else { operand.signs };
             new.operands[at] = Operand { kind: OperandKind::Value(origin), signs, ..operand };
-            if let Some(new) = self.first_encodable(function, inst, [new]) {
-                self.replace(function, inst, new, &[]);
+            if let Some(new) = self.first_encodable_draft(function, inst, [new]) {
+                self.replace_inst(function, inst, new, &[]);
                 changed = true;
             }
         }
@@ -51,7 +51,7 @@ impl Combiner {
         if function.values[part.value].file != RegFile::Predicate {
             return None;
         }
-        let inst = self.definitions.unguarded(function, part.value)?;
+        let inst = self.definitions.unguarded_definition_of(function, part.value)?;
         let data = &function.insts[inst];
         if !data.is_machine(Opcode::PLOP3) || data.modifiers.as_slice() != [Symbol::LUT] {
             return None;
@@ -70,7 +70,7 @@ impl Combiner {
         let origin = origin.filter(|read| read.count == 1 && function.values[read.value].file == RegFile::Predicate)?;
         let value = |bit: bool| {
             let row = [a, b, c].map(|source| (source.part().is_none() || bit) != source.signs.has(Signs::NOT));
-            table_output(table, row)
+            truth_table_output(table, row)
         };
         let is_inverted = match (value(false), value(true)) {
             (true, false) => true,

@@ -4,27 +4,27 @@ use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Role, Signs};
 use oriole_isa::{Opcode, Symbol};
 
 use super::{CombineRule, Combiner};
-use crate::rewrite::Draft;
+use crate::rewrite::InstDraft;
 
 /// The bits of -0.0.
-const MINUS_ZERO: u32 = 1 << 31;
+const MINUS_ZERO_BITS: u32 = 1 << 31;
 
 impl Combiner {
     /// Replaces sources computed as `value + -0` by that value with its operand modifiers (negation, absolute value). Adding -0 changes no
     /// value except that NaNs become quiet and, with `.FTZ`, subnormal numbers become zero; the reader does both itself. Returns the rule
     /// that was applied; `None` if nothing changed.
-    pub(super) fn absorb_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<CombineRule> {
+    pub(super) fn absorb_sign_changes(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<CombineRule> {
         if function.insts[inst].modifiers.contains(&Symbol::XORSIGN) {
             return None;
         }
         let mut applied = None;
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             let operand = function.operands(inst)[at];
-            let Some((source, sum)) = self.match_signed_value(function, inst, &operand) else { continue };
-            let mut new = Draft::from_inst(function, inst, opcode);
-            new.operands[at] = Operand { signs: compose_signs(operand.signs, source.signs), kind: source.kind, ..operand };
-            if let Some(new) = self.first_encodable(function, inst, [new]) {
-                self.replace(function, inst, new, &[sum]);
+            let Some((source, sum)) = self.match_negated_or_absolute(function, inst, &operand) else { continue };
+            let mut new = InstDraft::from_inst(function, inst, opcode);
+            new.operands[at] = Operand { signs: compose_sign_modifiers(operand.signs, source.signs), kind: source.kind, ..operand };
+            if let Some(new) = self.first_encodable_draft(function, inst, [new]) {
+                self.replace_inst(function, inst, new, &[sum]);
                 applied = Some(CombineRule::Sign);
             }
         }
@@ -33,7 +33,7 @@ impl Combiner {
 
     /// Matches an operand of `reader` that is a negated or absolute value, computed by an `FADD` of -0. Returns the value with the
     /// modifiers of that `FADD`, and the `FADD`.
-    fn match_signed_value(&self, function: &Function, reader: Inst, operand: &Operand) -> Option<(Operand, Inst)> {
+    fn match_negated_or_absolute(&self, function: &Function, reader: Inst, operand: &Operand) -> Option<(Operand, Inst)> {
         if operand.role != Role::Plain {
             return None;
         }
@@ -59,12 +59,12 @@ impl Combiner {
 fn is_minus_zero(operand: &Operand) -> bool {
     match operand.kind {
         OperandKind::Zero(RegFile::General) => operand.signs == Signs::NEGATE,
-        OperandKind::Integer(bits) => bits as u32 == MINUS_ZERO && operand.signs.is_empty(),
+        OperandKind::Integer(bits) => bits as u32 == MINUS_ZERO_BITS && operand.signs.is_empty(),
         _ => false,
     }
 }
 
 /// Returns the composition of two sets of operand modifiers (negation, absolute value): `inner` is applied first, then `outer`.
-pub(super) fn compose_signs(outer: Signs, inner: Signs) -> Signs {
+pub(super) fn compose_sign_modifiers(outer: Signs, inner: Signs) -> Signs {
     if outer.has(Signs::ABSOLUTE) { outer } else { outer.toggled(inner) }
 }

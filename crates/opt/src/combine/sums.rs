@@ -4,15 +4,15 @@ use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Role, Signs, Valu
 use oriole_isa::{Opcode, Symbol};
 use smallvec::{SmallVec, smallvec};
 
-use super::{CombineRule, Combiner, draft};
+use super::{CombineRule, Combiner, new_draft};
 use crate::legalize::order;
-use crate::rewrite::Draft;
+use crate::rewrite::InstDraft;
 
 /// Maximum number of readers of a 64-bit shift to absorb into its readers. With up to two readers the number of instructions does not grow.
 const MAX_SHIFT_READERS: u32 = 2;
 
 /// The nonzero summands of an addition.
-pub(super) type Terms = SmallVec<[Operand; 5]>;
+pub(super) type Summands = SmallVec<[Operand; 5]>;
 
 impl Combiner {
     /// Combines an addition with the computation of one of its summands. Returns the rule that was applied; `None` if nothing changed.
@@ -21,54 +21,54 @@ impl Combiner {
             return None;
         }
         if function.insts[inst].modifiers.as_slice() == [Symbol::X] {
-            return self.combine_wide_shift(function, inst).or_else(|| self.combine_wide_sum(function, inst));
+            return self.combine_wide_shifted_sum(function, inst).or_else(|| self.combine_wide_sum(function, inst));
         }
         let has_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
-        let terms = terms(function, inst).filter(|_| !has_carry)?;
+        let summands = summands(function, inst).filter(|_| !has_carry)?;
         let rules = [Combiner::combine_product_sum, Combiner::combine_shifted_sum, Combiner::combine_sum_of_sum];
-        rules.into_iter().find_map(|rule| (0..terms.len()).find_map(|at| rule(self, function, inst, &terms, at)))
+        rules.into_iter().find_map(|rule| (0..summands.len()).find_map(|at| rule(self, function, inst, &summands, at)))
     }
 
     /// Combines `a * b + c` into one `IMAD`, where summand number `at` is the product. Returns the rule that was applied; `None` if nothing
     /// changed.
-    fn combine_product_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
-        let other = *other_summand(terms, at)?;
-        let product = self.absorbable_inst(function, inst, &terms[at], Opcode::IMAD, &[])?;
+    fn combine_product_sum(&mut self, function: &mut Function, inst: Inst, summands: &Summands, at: usize) -> Option<CombineRule> {
+        let other = *other_summand(summands, at)?;
+        let product = self.absorbable_inst(function, inst, &summands[at], Opcode::IMAD, &[])?;
         let [a, b, addend] = *function.sources(product) else { return None };
-        let is_plain = [a, b, other, terms[at]].iter().all(|operand| operand.signs.is_empty());
+        let is_plain = [a, b, other, summands[at]].iter().all(|operand| operand.signs.is_empty());
         if !is_plain || addend != Operand::RZ {
             return None;
         }
         let result = function.results(inst)[0];
-        self.store_sum(function, inst, draft(Opcode::IMAD, &[], result, &[a, b, other]), product)?;
+        self.replace_with_encodable_sum(function, inst, new_draft(Opcode::IMAD, &[], result, &[a, b, other]), product)?;
         Some(CombineRule::ProductSum)
     }
 
     /// Combines `(a << n) + b` into one `LEA`, where summand number `at` is the shift. Returns the rule that was applied; `None` if nothing
     /// changed.
-    fn combine_shifted_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
-        let other = *other_summand(terms, at)?;
-        let shift = self.absorbable_inst(function, inst, &terms[at], Opcode::SHF, &[Symbol::L, Symbol::U32])?;
+    fn combine_shifted_sum(&mut self, function: &mut Function, inst: Inst, summands: &Summands, at: usize) -> Option<CombineRule> {
+        let other = *other_summand(summands, at)?;
+        let shift = self.absorbable_inst(function, inst, &summands[at], Opcode::SHF, &[Symbol::L, Symbol::U32])?;
         let (a, distance) = match_left_shift(function, shift)?;
-        let is_plain = [a, other, terms[at]].iter().all(|operand| operand.signs.is_empty());
+        let is_plain = [a, other, summands[at]].iter().all(|operand| operand.signs.is_empty());
         if !is_plain {
             return None;
         }
         let operands = smallvec![function.results(inst)[0], Operand::PT, a, other, distance];
-        let lea = Draft { opcode: Opcode::LEA, modifiers: [].into_iter().collect(), operands, result_count: 2 };
-        let lea = self.first_encodable(function, inst, [lea])?;
-        self.replace(function, inst, lea, &[shift]);
+        let lea = InstDraft { opcode: Opcode::LEA, modifiers: [].into_iter().collect(), operands, result_count: 2 };
+        let lea = self.first_encodable_draft(function, inst, [lea])?;
+        self.replace_inst(function, inst, lea, &[shift]);
         Some(CombineRule::ShiftedSum)
     }
 
     /// Combines `(a + b) + c` into one `IADD3`, where summand number `at` is the inner sum; constants are added up. Returns the rule that
     /// was applied; `None` if nothing changed.
-    fn combine_sum_of_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<CombineRule> {
-        let inner = self.absorbable_inst(function, inst, &terms[at], Opcode::IADD3, &[])?;
-        let mut all: Terms = terms.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term).collect();
-        let signs = terms[at].signs;
-        all.extend(self::terms(function, inner)?.into_iter().map(|term| term.with_signs(term.signs.toggled(signs))));
-        let (numbers, mut sources): (Terms, Terms) = all.into_iter().partition(|term| term.integer().is_some());
+    fn combine_sum_of_sum(&mut self, function: &mut Function, inst: Inst, summands: &Summands, at: usize) -> Option<CombineRule> {
+        let inner = self.absorbable_inst(function, inst, &summands[at], Opcode::IADD3, &[])?;
+        let mut all: Summands = summands.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term).collect();
+        let signs = summands[at].signs;
+        all.extend(self::summands(function, inner)?.into_iter().map(|term| term.with_signs(term.signs.toggled(signs))));
+        let (numbers, mut sources): (Summands, Summands) = all.into_iter().partition(|term| term.integer().is_some());
         let number = numbers.iter().fold(0_u32, |sum, term| {
             let number = term.integer().unwrap_or_default() as u32;
             if term.signs.has(Signs::NEGATE) { sum.wrapping_sub(number) } else { sum.wrapping_add(number) }
@@ -82,21 +82,21 @@ impl Combiner {
         }
         sources.resize(3, Operand::RZ);
         let result = function.results(inst)[0];
-        self.store_sum(function, inst, draft(Opcode::IADD3, &[], result, &sources), inner)?;
+        self.replace_with_encodable_sum(function, inst, new_draft(Opcode::IADD3, &[], result, &sources), inner)?;
         Some(CombineRule::Sum)
     }
 
     /// Overwrites the addition `inst` with a draft, with the sources in an order that the target can encode. Returns `None` and changes
     /// nothing if there is no such order.
-    fn store_sum(&mut self, function: &mut Function, inst: Inst, draft: Draft, absorbed: Inst) -> Option<()> {
-        let found = self.first_encodable(function, inst, order::orders(&draft))?;
-        self.replace(function, inst, found, &[absorbed]);
+    fn replace_with_encodable_sum(&mut self, function: &mut Function, inst: Inst, draft: InstDraft, absorbed: Inst) -> Option<()> {
+        let found = self.first_encodable_draft(function, inst, order::equivalent_source_orders(&draft))?;
+        self.replace_inst(function, inst, found, &[absorbed]);
         Some(())
     }
 
     /// Combines `(a << n) + b` in 64 bits into two `LEA`, where `upper` is the addition of the upper halves. Returns the rule that was
     /// applied; `None` if nothing changed.
-    fn combine_wide_shift(&mut self, function: &mut Function, upper: Inst) -> Option<CombineRule> {
+    fn combine_wide_shifted_sum(&mut self, function: &mut Function, upper: Inst) -> Option<CombineRule> {
         let ([upper_result, ..], [.., carry, never]) = (function.results(upper), function.sources(upper)) else { return None };
         let (upper_result, carry) = (*upper_result, *carry);
         if *never != Operand::PT.inverted_predicate()
@@ -105,14 +105,14 @@ impl Combiner {
         {
             return None;
         }
-        let lower = self.definitions.unguarded(function, carry.value()?)?;
+        let lower = self.definitions.unguarded_definition_of(function, carry.value()?)?;
         let data = &function.insts[lower];
         let writes_carry = function.results(lower).get(1).and_then(Operand::value) == carry.value();
         let has_other_carry = function.results(lower).iter().skip(2).any(|result| result.value().is_some());
         if !data.is_machine(Opcode::IADD3) || !data.modifiers.is_empty() || !writes_carry || has_other_carry {
             return None;
         }
-        let [low_terms, high_terms] = [terms(function, lower)?, terms(function, upper)?];
+        let [low_terms, high_terms] = [summands(function, lower)?, summands(function, upper)?];
         let (WideShift { low: a, high: above, distance, insts }, base, upper_base) = (0..2).find_map(|at| {
             let base = *other_summand(&low_terms, at)?;
             (0..high_terms.len()).find_map(|upper_at| {
@@ -126,19 +126,19 @@ impl Combiner {
             return None;
         }
         let operands = smallvec![function.results(lower)[0], function.results(lower)[1], a, base, distance];
-        let low = Draft { opcode: Opcode::LEA, modifiers: [].into_iter().collect(), operands, result_count: 2 };
-        let high = draft(Opcode::LEA, &[Symbol::HI, Symbol::X], upper_result, &[a, upper_base, above, distance, carry]);
+        let low = InstDraft { opcode: Opcode::LEA, modifiers: [].into_iter().collect(), operands, result_count: 2 };
+        let high = new_draft(Opcode::LEA, &[Symbol::HI, Symbol::X], upper_result, &[a, upper_base, above, distance, carry]);
         let high_with_carry = {
             let mut operands = high.operands.clone();
             operands.insert(1, Operand::PT);
-            Draft { operands, result_count: 2, ..high.clone() }
+            InstDraft { operands, result_count: 2, ..high.clone() }
         };
         if !self.encodability.is_encodable(function, lower, &low) {
             return None;
         }
-        let high = self.first_encodable(function, upper, [high, high_with_carry])?;
-        self.replace(function, lower, low, &[]);
-        self.replace(function, upper, high, &insts);
+        let high = self.first_encodable_draft(function, upper, [high, high_with_carry])?;
+        self.replace_inst(function, lower, low, &[]);
+        self.replace_inst(function, upper, high, &insts);
         Some(CombineRule::WideShiftedSum)
     }
 
@@ -152,7 +152,7 @@ impl Combiner {
         let upper = self.defining_inst(function, high, Opcode::SHF, &[Symbol::L, Symbol::U64, Symbol::HI])?;
         let (a, distance) = match_left_shift(function, lower)?;
         let [low_bits, upper_distance, above] = *function.sources(upper) else { return None };
-        let same_bits = self.without_copies(function, &low_bits) == self.without_copies(function, &a);
+        let same_bits = self.resolve_copies(function, &low_bits) == self.resolve_copies(function, &a);
         let is_plain = [a, low_bits, above].iter().all(|operand| operand.signs.is_empty());
         let few_readers = [lower, upper].iter().all(|&inst| {
             let value: Option<Value> = function.results(inst)[0].value();
@@ -184,7 +184,7 @@ fn match_left_shift(function: &Function, inst: Inst) -> Option<(Operand, Operand
 
 /// Returns the nonzero summands of an `IADD3`; `None` if one has an operand modifier other than negation (bitwise NOT, absolute value), or
 /// if one is a tied operand (the old value of the result).
-pub(super) fn terms(function: &Function, inst: Inst) -> Option<Terms> {
+pub(super) fn summands(function: &Function, inst: Inst) -> Option<Summands> {
     let sources = function.sources(inst);
     let is_sum = |operand: &Operand| {
         operand.role == Role::Plain && operand.signs.without(Signs::NEGATE).is_empty() && operand.suffixes().next().is_none()
@@ -195,8 +195,8 @@ pub(super) fn terms(function: &Function, inst: Inst) -> Option<Terms> {
 }
 
 /// Of two summands, returns the one that is not number `at`; `None` unless there are exactly two summands.
-fn other_summand(terms: &Terms, at: usize) -> Option<&Operand> {
-    match terms.as_slice() {
+fn other_summand(summands: &Summands, at: usize) -> Option<&Operand> {
+    match summands.as_slice() {
         [first, second] => Some(if at == 0 { second } else { first }),
         _ => None,
     }

@@ -18,10 +18,10 @@ use smallvec::smallvec;
 
 use super::{CombineRule, Combiner};
 use crate::known::OperandFacts;
-use crate::rewrite::Draft;
+use crate::rewrite::InstDraft;
 
 /// Truth table of a `PLOP3` that inverts its first source.
-const LUT_NOT: u32 = 0x0f;
+const PLOP3_LUT_NOT: u32 = 0x0f;
 
 impl Combiner {
     /// Replaces a comparison with zero by the predicate result of the `LOP3` that computes the compared word. Returns the rule that was
@@ -43,15 +43,15 @@ impl Combiner {
         if function.results(logic).len() != 1 || never != Operand::PT.with_signs(Signs::NOT) {
             return None;
         }
-        let tested = |predicate: Operand, word: Operand| Draft {
+        let tested = |predicate: Operand, word: Operand| InstDraft {
             opcode: Opcode::LOP3,
             modifiers: [Symbol::LUT].into_iter().collect(),
             operands: smallvec![predicate, word, a, b, c, table, never],
             result_count: 2,
         };
         if !is_inverted {
-            let draft = self.first_encodable(function, inst, [tested(result, Operand::RZ)])?;
-            self.replace(function, inst, draft, &[logic]);
+            let draft = self.first_encodable_draft(function, inst, [tested(result, Operand::RZ)])?;
+            self.replace_inst(function, inst, draft, &[logic]);
             return Some(CombineRule::TestOfLogic);
         }
         if !self.encodability.is_encodable(function, logic, &tested(result, word)) {
@@ -61,15 +61,15 @@ impl Combiner {
         let whole = Operand::from(function.whole(predicate));
         self.reads.resize(predicate.position() + 1, 0);
         // The word stays a result: dead instructions that are not deleted yet may read it.
-        tested(whole, function.results(logic)[0]).store(function, logic);
-        self.definitions.set(predicate, logic);
-        let inversion = Draft {
+        tested(whole, function.results(logic)[0]).overwrite_inst(function, logic);
+        self.definitions.set_definition(predicate, logic);
+        let inversion = InstDraft {
             opcode: Opcode::PLOP3,
             modifiers: [Symbol::LUT].into_iter().collect(),
-            operands: smallvec![result, Operand::PT, whole, Operand::PT, Operand::PT, LUT_NOT.into(), 0_u32.into()],
+            operands: smallvec![result, Operand::PT, whole, Operand::PT, Operand::PT, PLOP3_LUT_NOT.into(), 0_u32.into()],
             result_count: 2,
         };
-        self.replace(function, inst, inversion, &[]);
+        self.replace_inst(function, inst, inversion, &[]);
         Some(CombineRule::TestOfLogic)
     }
 }

@@ -12,25 +12,25 @@
 use oriole_ir::{Function, Inst, Operand, OperandKind, Part, RegFile, Role, Signs};
 use oriole_isa::{Opcode, Symbol};
 
-use super::signs::compose_signs;
+use super::signs::compose_sign_modifiers;
 use super::{CombineRule, Combiner};
-use crate::rewrite::{Draft, single_register};
+use crate::rewrite::{InstDraft, single_register};
 
 /// The sign bit in the upper word of a double.
-const SIGN_BIT: u32 = 1 << 31;
+const HIGH_WORD_SIGN_BIT: u32 = 1 << 31;
 
 impl Combiner {
     /// Where a source is a double whose sign bit a logic operation has changed, reads the original double with operand modifiers (negation,
     /// absolute value) instead. Returns the rule that was applied; `None` if nothing changed.
-    pub(super) fn absorb_wide_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<CombineRule> {
+    pub(super) fn absorb_double_sign_changes(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<CombineRule> {
         let mut applied = None;
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             let operand = function.operands(inst)[at];
-            let Some((part, signs)) = self.match_signed_double(function, &operand) else { continue };
-            let mut new = Draft::from_inst(function, inst, opcode);
-            new.operands[at] = Operand { signs: compose_signs(operand.signs, signs), kind: OperandKind::Value(part), ..operand };
-            if let Some(new) = self.first_encodable(function, inst, [new]) {
-                self.replace(function, inst, new, &[]);
+            let Some((part, signs)) = self.match_negated_or_absolute_double(function, &operand) else { continue };
+            let mut new = InstDraft::from_inst(function, inst, opcode);
+            new.operands[at] = Operand { signs: compose_sign_modifiers(operand.signs, signs), kind: OperandKind::Value(part), ..operand };
+            if let Some(new) = self.first_encodable_draft(function, inst, [new]) {
+                self.replace_inst(function, inst, new, &[]);
                 applied = Some(CombineRule::WideSign);
             }
         }
@@ -39,14 +39,14 @@ impl Combiner {
 
     /// If a source is a double whose sign bit was changed by a logic operation, returns the original double and the operand modifiers
     /// (negation, absolute value) with the same effect; otherwise `None`.
-    fn match_signed_double(&self, function: &Function, operand: &Operand) -> Option<(Part, Signs)> {
+    fn match_negated_or_absolute_double(&self, function: &Function, operand: &Operand) -> Option<(Part, Signs)> {
         let part = operand.part().filter(|part| part.count == 2 && operand.role == Role::Plain && operand.suffixes().next().is_none())?;
         if function.values[part.value].file != RegFile::General {
             return None;
         }
         let (low, changed) =
             (self.definitions.origin(function, single_register(part, 0)), self.definitions.origin(function, single_register(part, 1)));
-        let inst = self.definitions.unguarded(function, changed.value)?;
+        let inst = self.definitions.unguarded_definition_of(function, changed.value)?;
         let data = &function.insts[inst];
         if !data.is_machine(Opcode::LOP3) || data.modifiers.as_slice() != [Symbol::LUT] {
             return None;
@@ -55,9 +55,9 @@ impl Combiner {
         let is_first = function.results(inst).first().and_then(Operand::value) == Some(changed.value);
         let &[high, mask, Operand::RZ, table, _] = function.sources(inst) else { return None };
         let signs = match (mask.integer()? as u32, table.integer()? as u8) {
-            (SIGN_BIT, 0x3c) => Signs::NEGATE,
-            (mask, 0xc0) if mask == !SIGN_BIT => Signs::ABSOLUTE,
-            (SIGN_BIT, 0xfc) => Signs::ABSOLUTE.with(Signs::NEGATE),
+            (HIGH_WORD_SIGN_BIT, 0x3c) => Signs::NEGATE,
+            (mask, 0xc0) if mask == !HIGH_WORD_SIGN_BIT => Signs::ABSOLUTE,
+            (HIGH_WORD_SIGN_BIT, 0xfc) => Signs::ABSOLUTE.with(Signs::NEGATE),
             _ => return None,
         };
         let high = self.definitions.origin(function, high.part().filter(|_| high.signs.is_empty())?);

@@ -15,10 +15,10 @@ use oriole_isa::{Opcode, Symbol};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
-use super::sums::{Terms, terms};
+use super::sums::{Summands, summands};
 use super::{CombineRule, Combiner};
 use crate::legalize::order;
-use crate::rewrite::Draft;
+use crate::rewrite::InstDraft;
 
 /// A 64-bit sum, computed by two additions of 32 bits.
 struct WideSum {
@@ -33,14 +33,15 @@ impl Combiner {
     /// was applied; `None` if nothing changed.
     pub(super) fn combine_wide_sum(&mut self, function: &mut Function, upper: Inst) -> Option<CombineRule> {
         let outer = self.match_wide_sum(function, upper)?;
-        let [lower_terms, upper_terms] = [plain_terms(function, outer.lower)?, plain_terms(function, outer.upper)?];
+        let [lower_terms, upper_terms] =
+            [summands_without_modifiers(function, outer.lower)?, summands_without_modifiers(function, outer.upper)?];
         let (inner, lower_sources, upper_sources) = (0..lower_terms.len()).find_map(|lower_at| {
             (0..upper_terms.len()).find_map(|upper_at| {
                 let inner_upper = self.absorbable_inst(function, upper, &upper_terms[upper_at], Opcode::IADD3, &[Symbol::X])?;
                 let inner = self.match_wide_sum(function, inner_upper)?;
                 let is_lower = self.absorbable_sum(function, outer.lower, &lower_terms[lower_at]) == Some(inner.lower);
-                let lower = replace_summand(&lower_terms, lower_at, &plain_terms(function, inner.lower)?)?;
-                let upper = replace_summand(&upper_terms, upper_at, &plain_terms(function, inner.upper)?)?;
+                let lower = replace_summand(&lower_terms, lower_at, &summands_without_modifiers(function, inner.lower)?)?;
+                let upper = replace_summand(&upper_terms, upper_at, &summands_without_modifiers(function, inner.upper)?)?;
                 is_lower.then_some((inner, lower, upper))
             })
         })?;
@@ -49,20 +50,20 @@ impl Combiner {
         let twice = Operand::from(function.whole(twice));
         let modifiers = function.insts[outer.lower].modifiers.clone();
         let operands = [sum, carry, twice].into_iter().chain(lower_sources).collect();
-        let lower = Draft { opcode: Opcode::IADD3, modifiers, operands, result_count: 3 };
+        let lower = InstDraft { opcode: Opcode::IADD3, modifiers, operands, result_count: 3 };
         let results: SmallVec<[Operand; 3]> = function.results(outer.upper).iter().copied().collect();
         let result_count = results.len();
         let modifiers = function.insts[outer.upper].modifiers.clone();
         let operands = results.into_iter().chain(upper_sources).chain([carry, twice]).collect();
-        let upper = Draft { opcode: Opcode::IADD3, modifiers, operands, result_count };
-        let lower = self.first_encodable(function, outer.lower, order::orders(&lower))?;
-        let upper = self.first_encodable(function, outer.upper, order::orders(&upper))?;
+        let upper = InstDraft { opcode: Opcode::IADD3, modifiers, operands, result_count };
+        let lower = self.first_encodable_draft(function, outer.lower, order::equivalent_source_orders(&lower))?;
+        let upper = self.first_encodable_draft(function, outer.upper, order::equivalent_source_orders(&upper))?;
         self.reads.resize(function.values.len(), 0);
         if let Some(value) = twice.value() {
-            self.definitions.set(value, outer.lower);
+            self.definitions.set_definition(value, outer.lower);
         }
-        self.replace(function, outer.lower, lower, &[]);
-        self.replace(function, outer.upper, upper, &[inner.upper, inner.lower]);
+        self.replace_inst(function, outer.lower, lower, &[]);
+        self.replace_inst(function, outer.upper, upper, &[inner.upper, inner.lower]);
         Some(CombineRule::WideSum)
     }
 
@@ -75,7 +76,7 @@ impl Combiner {
         if !is_upper || has_carry_out || function.results(upper).len() != 3 || function.insts[upper].guard.is_some() {
             return None;
         }
-        let lower = self.definitions.unguarded(function, carry.value()?)?;
+        let lower = self.definitions.unguarded_definition_of(function, carry.value()?)?;
         let [_, first, second] = *function.results(lower) else { return None };
         let is_lower = function.insts[lower].is_machine(Opcode::IADD3) && function.insts[lower].modifiers.is_empty();
         let is_carry = first.value() == carry.value() && second.value().is_none();
@@ -88,7 +89,7 @@ impl Combiner {
     /// source. The `IADD3` may write a carry too.
     fn absorbable_sum(&self, function: &Function, reader: Inst, source: &Operand) -> Option<Inst> {
         let register = self.register(function, source)?;
-        let inst = self.definitions.unguarded(function, register.value)?;
+        let inst = self.definitions.unguarded_definition_of(function, register.value)?;
         let is_first = function.results(inst).first().and_then(Operand::value) == Some(register.value);
         let is_near = self.inst_blocks[inst.position()] == self.inst_blocks[reader.position()];
         let is_only_reader = self.reads[register.value.position()] == 1;
@@ -98,15 +99,15 @@ impl Combiner {
 
 /// Returns the nonzero summands of an addition; `None` if a summand has an operand modifier, such as negation. That includes a negated zero
 /// register, which produces a carry.
-fn plain_terms(function: &Function, inst: Inst) -> Option<Terms> {
-    terms(function, inst).filter(|_| function.sources(inst)[..3].iter().all(|source| source.signs.is_empty()))
+fn summands_without_modifiers(function: &Function, inst: Inst) -> Option<Summands> {
+    summands(function, inst).filter(|_| function.sources(inst)[..3].iter().all(|source| source.signs.is_empty()))
 }
 
 /// Returns the summands of an outer sum in which summand number `at` is replaced by the summands of the inner sum, filled up to three with
 /// zeros; `None` if there are more than three.
-fn replace_summand(outer: &Terms, at: usize, inner: &Terms) -> Option<[Operand; 3]> {
+fn replace_summand(outer: &Summands, at: usize, inner: &Summands) -> Option<[Operand; 3]> {
     let others = outer.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term);
-    let mut all: Terms = inner.iter().copied().chain(others).collect();
+    let mut all: Summands = inner.iter().copied().chain(others).collect();
     let is_short = all.len() <= 3;
     all.resize(3, Operand::RZ);
     is_short.then(|| [all[0], all[1], all[2]])

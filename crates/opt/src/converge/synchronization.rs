@@ -28,14 +28,14 @@ pub(super) struct WarpConvergence<'a> {
 
 impl WarpConvergence<'_> {
     /// Inserts a `WARPSYNC` where an instruction needs the whole warp, then deletes redundant ones; counts both in `stats`.
-    pub(super) fn update_synchronizations(&self, function: &mut Function, target: Target, stats: &mut Stats) {
-        stats.synchronizations_added = self.insert_synchronizations(function, target);
-        stats.synchronizations_removed = self.remove_synchronizations(function);
+    pub(super) fn update_warpsyncs(&self, function: &mut Function, target: Target, stats: &mut Stats) {
+        stats.synchronizations_added = self.insert_warpsyncs(function, target);
+        stats.synchronizations_removed = self.remove_redundant_warpsyncs(function);
     }
 
     /// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged. Returns
     /// the number of instructions inserted.
-    fn insert_synchronizations(&self, function: &mut Function, target: Target) -> usize {
+    fn insert_warpsyncs(&self, function: &mut Function, target: Target) -> usize {
         let is_matrix =
             |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().needs_whole_warp);
         let has_matrix = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_matrix(function, inst));
@@ -57,11 +57,11 @@ impl WarpConvergence<'_> {
                         matches!(function.insts[inst].op, Op::Machine(_)) && function.insts[inst].op.effect() == Effect::None
                     };
                     let computations = insts.iter().rev().take_while(is_computation).filter(|_| guard.is_none()).count();
-                    let synchronization = new_full_synchronization(function, target, inst);
+                    let synchronization = new_full_warpsync(function, target, inst);
                     insts.insert(insts.len() - computations, synchronization);
                     added += 1;
                 }
-                is_diverged = is_diverged_after(function, &definitions, inst, is_diverged);
+                is_diverged = is_warp_diverged_after(function, &definitions, inst, is_diverged);
                 insts.push(inst);
             }
             function.blocks[block].insts = insts;
@@ -71,10 +71,10 @@ impl WarpConvergence<'_> {
 
     /// Deletes each `WARPSYNC` of all threads in code where the warp is converged. A `WARPSYNC` that also orders memory becomes a `NOP`
     /// instead, across which no memory access moves, as in ptxas' code. Returns the number of instructions deleted or replaced.
-    fn remove_synchronizations(&self, function: &mut Function) -> usize {
+    fn remove_redundant_warpsyncs(&self, function: &mut Function) -> usize {
         let definitions = Definitions::compute(function);
         let has_synchronization =
-            |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_full_synchronization(function, &definitions, inst));
+            |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_full_warpsync(function, &definitions, inst));
         if !self.flow.reverse_post_order().iter().any(has_synchronization) {
             return 0;
         }
@@ -85,8 +85,8 @@ impl WarpConvergence<'_> {
             let mut insts = std::mem::take(&mut function.blocks[block].insts);
             let before = insts.len();
             insts.retain(|&inst| {
-                let is_redundant = !is_diverged && is_full_synchronization(function, &definitions, inst);
-                is_diverged = is_diverged_after(function, &definitions, inst, is_diverged);
+                let is_redundant = !is_diverged && is_full_warpsync(function, &definitions, inst);
+                is_diverged = is_warp_diverged_after(function, &definitions, inst, is_diverged);
                 if is_redundant && function.insts[inst].memory.is_some() {
                     // The threads of a converged warp access memory in program order, so only the scheduler has to keep the order.
                     function.insts[inst].op = Op::Machine(Opcode::NOP);
@@ -118,7 +118,8 @@ impl WarpConvergence<'_> {
         // block.
         let post_dominators = PostDominators::compute(function, self.flow);
         let ends_diverged = |block: Block, start: bool| {
-            let end = function.blocks[block].insts.iter().fold(start, |state, &inst| is_diverged_after(function, definitions, inst, state));
+            let end =
+                function.blocks[block].insts.iter().fold(start, |state, &inst| is_warp_diverged_after(function, definitions, inst, state));
             end || start && !post_dominators.dominates(block, function.entry())
         };
         let is_divergent: FxHashSet<Block> = self.divergent.iter().copied().collect();
@@ -148,7 +149,7 @@ impl WarpConvergence<'_> {
 }
 
 /// Creates a `WARPSYNC` of all threads with the guard and the source location of `like`.
-fn new_full_synchronization(function: &mut Function, target: Target, like: Inst) -> Inst {
+fn new_full_warpsync(function: &mut Function, target: Target, like: Inst) -> Inst {
     let guard = function.insts[like].guard;
     let location = function.insts[like].location;
     // Targets with clusters have a form without a mask.
@@ -163,12 +164,12 @@ fn new_full_synchronization(function: &mut Function, target: Target, like: Inst)
 
 /// Returns whether a warp may be diverged after an instruction; `is_diverged` says whether it may be diverged before it. After a call, and
 /// after a synchronization of some threads, the warp may be diverged; after a synchronization of all threads it is converged.
-fn is_diverged_after(function: &Function, definitions: &Definitions, inst: Inst, is_diverged: bool) -> bool {
+fn is_warp_diverged_after(function: &Function, definitions: &Definitions, inst: Inst, is_diverged: bool) -> bool {
     let data = &function.insts[inst];
     match data.op.machine() {
         Some(Opcode::CALL) => true,
         Some(Opcode::WARPSYNC) if data.modifiers.contains(&Symbol::EXCLUSIVE) => true,
-        Some(Opcode::WARPSYNC) if is_full_synchronization(function, definitions, inst) => false,
+        Some(Opcode::WARPSYNC) if is_full_warpsync(function, definitions, inst) => false,
         // The pass inserts a `WARPSYNC` before this instruction unless the warp is converged.
         Some(opcode) if opcode.properties().needs_whole_warp && data.guard.is_none() => false,
         _ => is_diverged,
@@ -176,7 +177,7 @@ fn is_diverged_after(function: &Function, definitions: &Definitions, inst: Inst,
 }
 
 /// Returns whether an instruction is an unguarded `WARPSYNC` of all threads.
-fn is_full_synchronization(function: &Function, definitions: &Definitions, inst: Inst) -> bool {
+fn is_full_warpsync(function: &Function, definitions: &Definitions, inst: Inst) -> bool {
     let data = &function.insts[inst];
     if !data.is_machine(Opcode::WARPSYNC) {
         return false;

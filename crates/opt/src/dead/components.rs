@@ -93,7 +93,7 @@ impl NarrowableInst for PartlyReadFetch {
     }
 
     /// Records that an operand with the given role reads `part`, some registers of a result.
-    fn note_use(&mut self, part: Part, role: Role) {
+    fn record_result_read(&mut self, part: Part, role: Role) {
         let first = if part.value == self.lower_result { part.first } else { MAX_LOWER_COMPONENTS + part.first };
         self.read_components |= ((1 << part.count) - 1) << first;
         self.has_tied_reader |= matches!(role, Role::Tied(_));
@@ -104,7 +104,7 @@ impl NarrowableInst for PartlyReadFetch {
 
     /// Restricts the fetch to the components that are read. Adds to `new_registers` where each remaining component now is. Returns the
     /// number of components removed.
-    fn narrow(&self, function: &mut Function, target: Target, new_registers: &mut NewRegisters) -> usize {
+    fn narrow_to_read_registers(&self, function: &mut Function, target: Target, new_registers: &mut NewRegisters) -> usize {
         let count = self.mask.count_ones() as u8;
         // The machine has no fetch without components, so at least the first one stays.
         let read = self.read_components.max(1);
@@ -138,7 +138,7 @@ impl NarrowableInst for PartlyReadFetch {
                 _ => upper.map(|upper| (upper, number - MAX_LOWER_COMPONENTS)),
             };
             let old = location(number, self.lower_result, self.upper_result);
-            let new = location(Self::narrowed_index(read, number), lower, upper);
+            let new = location(Self::component_index_after_narrowing(read, number), lower, upper);
             new_registers.extend(old.zip(new));
         }
         usize::from(count - wanted)
@@ -148,7 +148,7 @@ impl NarrowableInst for PartlyReadFetch {
 impl PartlyReadFetch {
     /// Returns the index of component `number` after the fetch is narrowed to the components in the bit set `read`, which is the number of
     /// read components before it.
-    fn narrowed_index(read: u32, number: u8) -> u8 {
+    fn component_index_after_narrowing(read: u32, number: u8) -> u8 {
         (read & ((1 << number) - 1)).count_ones() as u8
     }
 
@@ -156,7 +156,7 @@ impl PartlyReadFetch {
     /// set `read` remain.
     fn keeps_ranges_adjacent(&self, read: u32) -> bool {
         self.read_ranges.iter().all(|&(first, count)| {
-            let new = Self::narrowed_index(read, first);
+            let new = Self::component_index_after_narrowing(read, first);
             let is_within_one = new >= MAX_LOWER_COMPONENTS || new + count <= MAX_LOWER_COMPONENTS;
             is_within_one && new % 2 == first % 2
         })

@@ -40,7 +40,7 @@ pub(super) fn run(function: &mut Function, target: Target) -> usize {
 
 /// Returns the modifier of a load of two or four registers: `.64` or `.128`. `None` for other widths; a load of one register has no
 /// modifier.
-fn width_modifier(width: u8) -> Option<Symbol> {
+fn load_width_modifier(width: u8) -> Option<Symbol> {
     match width {
         2 => Some(Symbol::_64),
         4 => Some(Symbol::_128),
@@ -62,7 +62,7 @@ impl NarrowableInst for VectorLoad {
         let [result] = function.results(inst) else { return None };
         let value = result.value()?;
         let width = function.values[value].width;
-        let modifier = width_modifier(width)?;
+        let modifier = load_width_modifier(width)?;
         let is_plain = result.part() == Some(function.whole(value)) && data.modifiers.contains(&modifier);
         let is_tied = function.sources(inst).iter().any(|source| matches!(source.role, Role::Tied(_)));
         (is_plain && !is_tied && access.bytes == 4 * width).then_some(VectorLoad {
@@ -80,17 +80,17 @@ impl NarrowableInst for VectorLoad {
     }
 
     /// Records that an operand with the given role reads `part`, some registers of the result.
-    fn note_use(&mut self, part: Part, role: Role) {
+    fn record_result_read(&mut self, part: Part, role: Role) {
         self.read_registers |= ((1 << part.count) - 1) << part.first;
         self.has_tied_reader |= matches!(role, Role::Tied(_));
     }
 
     /// Restricts the load to the registers that are read. Adds to `new_registers` where each remaining register now is. Returns the number
     /// of registers removed.
-    fn narrow(&self, function: &mut Function, target: Target, new_registers: &mut NewRegisters) -> usize {
-        let Some((first, count)) = self.needed_range() else { return 0 };
+    fn narrow_to_read_registers(&self, function: &mut Function, target: Target, new_registers: &mut NewRegisters) -> usize {
+        let Some((first, count)) = self.smallest_loadable_range() else { return 0 };
         let (old_modifiers, old_memory) = (function.insts[self.inst].modifiers.clone(), function.insts[self.inst].memory);
-        let (Some(old_width), Some(memory)) = (width_modifier(self.width), old_memory) else { return 0 };
+        let (Some(old_width), Some(memory)) = (load_width_modifier(self.width), old_memory) else { return 0 };
         let old: SmallVec<[Operand; 8]> = function.operands(self.inst).iter().copied().collect();
         let mut operands = old.clone();
         if first > 0 {
@@ -102,7 +102,7 @@ impl NarrowableInst for VectorLoad {
         let value = function.new_value(Class::new(RegFile::General, count));
         operands[0].kind = Operand::from(function.whole(value)).kind;
         let modifiers: Symbols =
-            old_modifiers.iter().filter_map(|&one| if one == old_width { width_modifier(count) } else { Some(one) }).collect();
+            old_modifiers.iter().filter_map(|&one| if one == old_width { load_width_modifier(count) } else { Some(one) }).collect();
         function.set_operands(self.inst, &operands, 1);
         function.insts[self.inst].modifiers = modifiers;
         let access = MemoryAccess { bytes: 4 * count, ..function.accesses[memory] };
@@ -122,7 +122,7 @@ impl NarrowableInst for VectorLoad {
 impl VectorLoad {
     /// Returns the smallest range of registers that contains all registers that are read and that one narrower load can load, as its first
     /// register and its number of registers. `None` if the load cannot be narrowed.
-    fn needed_range(&self) -> Option<(u8, u8)> {
+    fn smallest_loadable_range(&self) -> Option<(u8, u8)> {
         let ranges = (0..self.width).map(|first| (first, 1)).chain((0..self.width).step_by(2).map(|first| (first, 2)));
         let mut narrower = ranges.filter(|&(_, count)| count < self.width);
         narrower

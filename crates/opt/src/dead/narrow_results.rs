@@ -18,11 +18,11 @@ pub(super) trait NarrowableInst: Sized {
     fn results(&self) -> impl Iterator<Item = Value>;
 
     /// Records that an operand with the given role reads `part`, some registers of a result.
-    fn note_use(&mut self, part: Part, role: Role);
+    fn record_result_read(&mut self, part: Part, role: Role);
 
     /// Restricts the instruction to the result registers that are read. Adds to `new_registers` where each remaining register now is.
     /// Returns the number of registers removed.
-    fn narrow(&self, function: &mut Function, target: Target, new_registers: &mut NewRegisters) -> usize;
+    fn narrow_to_read_registers(&self, function: &mut Function, target: Target, new_registers: &mut NewRegisters) -> usize;
 }
 
 /// Narrows all instructions of a function that have a description of type `N`. Returns the number of registers removed from their results.
@@ -41,20 +41,20 @@ pub(super) fn run<N: NarrowableInst>(function: &mut Function, target: Target) ->
         for source in function.sources(inst) {
             let Some(part) = source.part() else { continue };
             if let Some(&index) = index_of_result.get(&part.value) {
-                narrowable[index].note_use(part, source.role);
+                narrowable[index].record_result_read(part, source.role);
             }
         }
     }
     let mut new_registers = NewRegisters::default();
-    let removed = narrowable.iter().map(|found| found.narrow(function, target, &mut new_registers)).sum();
+    let removed = narrowable.iter().map(|found| found.narrow_to_read_registers(function, target, &mut new_registers)).sum();
     if !new_registers.is_empty() {
-        replace_reads(function, &new_registers);
+        redirect_reads_to_new_registers(function, &new_registers);
     }
     removed
 }
 
 /// Makes all instructions read the new registers instead of the replaced ones.
-fn replace_reads(function: &mut Function, new_registers: &NewRegisters) {
+fn redirect_reads_to_new_registers(function: &mut Function, new_registers: &NewRegisters) {
     for layout_index in 0..function.layout.len() {
         let block = function.layout[layout_index];
         for position in 0..function.blocks[block].insts.len() {

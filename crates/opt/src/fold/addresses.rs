@@ -3,7 +3,7 @@
 use super::{MAX_FOLDED_ADDITIONS, OperandFolder};
 use crate::alternatives::mnemonic;
 use crate::definitions::KnownWord;
-use crate::rewrite::{Draft, single_register};
+use crate::rewrite::{InstDraft, single_register};
 use oriole_ir::{Function, Inst, Operand, OperandKind, Part, Role, Signs};
 use oriole_isa::{Memory, Opcode, RegFile, Symbol};
 use smallvec::SmallVec;
@@ -11,14 +11,14 @@ use smallvec::SmallVec;
 /// A sum of a register or register pair and a constant.
 pub(super) struct BasePlusConstant {
     /// The register or register pair that the constant is added to.
-    pub(super) base: FoldedBase,
+    pub(super) base: FoldedAddressBase,
     /// The constant that is added, in bytes for an address.
     pub(super) constant: i64,
 }
 
 /// The base of an address, without added constants.
 #[derive(Clone, Copy)]
-pub(super) enum FoldedBase {
+pub(super) enum FoldedAddressBase {
     /// No base: the address is a constant.
     Absent,
     /// A register or an aligned register pair.
@@ -43,7 +43,7 @@ impl OperandFolder {
         let Some(part) = operand.part().filter(|part| function.values[part.value].file == RegFile::General) else { return };
         // A 32-bit base of a 64-bit address is extended after the addition. The addition may wrap at 32 bits, so it must not be folded.
         match part.count {
-            1 if has_narrow_address(opcode, &operand) || is_copy_target(function, inst, opcode, at) => {
+            1 if has_narrow_address(opcode, &operand) || is_async_copy_destination(function, inst, opcode, at) => {
                 self.fold_narrow_address(function, inst, opcode, at);
             }
             2 => self.fold_wide_address(function, inst, opcode, at, part),
@@ -54,13 +54,15 @@ impl OperandFolder {
     /// Does the same as `fold_address` for a 32-bit base, one addition after the other.
     fn fold_narrow_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
         for _ in 0..MAX_FOLDED_ADDITIONS {
-            let Some(sum) = function.operands(inst)[at].part().and_then(|part| self.register_plus_constant(function, part)) else { return };
-            let Some(draft) = with_offset(Draft::from_inst(function, inst, opcode), at, &sum) else { return };
+            let Some(sum) = function.operands(inst)[at].part().and_then(|part| self.as_register_plus_constant(function, part)) else {
+                return;
+            };
+            let Some(draft) = add_to_address_offset(InstDraft::from_inst(function, inst, opcode), at, &sum) else { return };
             if !self.encodability.is_encodable(function, inst, &draft) {
                 self.record_rejected_offset(function, inst, sum.constant);
                 return;
             }
-            draft.store(function, inst);
+            draft.overwrite_inst(function, inst);
             self.stats.offsets += 1;
         }
     }
@@ -74,25 +76,25 @@ impl OperandFolder {
             let Some((next_low, next_high, added)) = self.match_wide_addition(function, low, high) else { break };
             (low, high) = (next_low, next_high);
             number = number.wrapping_add(added);
-            let base = aligned_pair(function, low, high).map_or(FoldedBase::Halves(low, high), FoldedBase::Registers);
+            let base = as_aligned_pair(function, low, high).map_or(FoldedAddressBase::Halves(low, high), FoldedAddressBase::Registers);
             sums.push(BasePlusConstant { base, constant: number });
         }
         for (count, mut sum) in sums.into_iter().enumerate().rev() {
             // Whether an address is encodable does not depend on which register pair is its base, so the test uses an aligned pair in place
             // of the halves.
-            let as_pair = BasePlusConstant { base: FoldedBase::Registers(base), constant: sum.constant };
-            let fits = with_offset(Draft::from_inst(function, inst, opcode), at, &as_pair)
+            let as_pair = BasePlusConstant { base: FoldedAddressBase::Registers(base), constant: sum.constant };
+            let fits = add_to_address_offset(InstDraft::from_inst(function, inst, opcode), at, &as_pair)
                 .is_some_and(|draft| self.encodability.is_encodable(function, inst, &draft));
             if !fits {
                 self.record_rejected_offset(function, inst, sum.constant);
                 continue;
             }
-            if let FoldedBase::Halves(low, high) = sum.base {
-                let Some(pair) = self.bases.pack(function, &self.definitions, low, high) else { continue };
-                sum.base = FoldedBase::Registers(pair);
+            if let FoldedAddressBase::Halves(low, high) = sum.base {
+                let Some(pair) = self.bases.pack_halves(function, &self.definitions, low, high) else { continue };
+                sum.base = FoldedAddressBase::Registers(pair);
             }
-            if let Some(draft) = with_offset(Draft::from_inst(function, inst, opcode), at, &sum) {
-                draft.store(function, inst);
+            if let Some(draft) = add_to_address_offset(InstDraft::from_inst(function, inst, opcode), at, &sum) {
+                draft.overwrite_inst(function, inst);
                 self.stats.offsets += count + 1;
                 return;
             }
@@ -100,13 +102,15 @@ impl OperandFolder {
     }
 
     /// Returns a 32-bit register as the sum of another register and a constant, or as a constant; `None` if its definition is neither.
-    fn register_plus_constant(&self, function: &Function, part: Part) -> Option<BasePlusConstant> {
+    fn as_register_plus_constant(&self, function: &Function, part: Part) -> Option<BasePlusConstant> {
         match self.definitions.known_content(function, part) {
-            Some(KnownWord::Integer(number)) => Some(BasePlusConstant { base: FoldedBase::Absent, constant: i64::from(number as i32) }),
+            Some(KnownWord::Integer(number)) => {
+                Some(BasePlusConstant { base: FoldedAddressBase::Absent, constant: i64::from(number as i32) })
+            }
             Some(KnownWord::Constant { .. }) => None,
             None => {
                 let (base, number, _) = self.match_addition(function, part)?;
-                Some(BasePlusConstant { base: FoldedBase::Registers(base), constant: i64::from(number as i32) })
+                Some(BasePlusConstant { base: FoldedAddressBase::Registers(base), constant: i64::from(number as i32) })
             }
         }
     }
@@ -116,7 +120,7 @@ impl OperandFolder {
     fn match_wide_addition(&self, function: &Function, low: Part, high: Part) -> Option<(Part, Part, i64)> {
         let (lower, low, carry) = self.match_addition(function, low)?;
         let origin = self.definitions.origin(function, high);
-        let inst = self.definitions.unguarded(function, origin.value)?;
+        let inst = self.definitions.unguarded_definition_of(function, origin.value)?;
         let is_carrying = function.insts[inst].is_machine(Opcode::IADD3) && function.insts[inst].modifiers.as_slice() == [Symbol::X];
         let [first, second, third, carry_in, other_carry] = function.sources(inst) else { return None };
         let reads_carry = carry_in.part().is_some_and(|read| Some(read.value) == carry) && carry_in.signs.is_empty();
@@ -140,7 +144,7 @@ impl OperandFolder {
     /// the addition does not write one).
     pub(super) fn match_sum(&self, function: &Function, part: Part) -> Option<([Operand; 3], Option<oriole_ir::Value>)> {
         let origin = self.definitions.origin(function, part);
-        let inst = self.definitions.unguarded(function, origin.value)?;
+        let inst = self.definitions.unguarded_definition_of(function, origin.value)?;
         let data = &function.insts[inst];
         let is_first_result = function.results(inst).first().and_then(Operand::value) == Some(origin.value);
         if !data.is_machine(Opcode::IADD3) || !data.modifiers.is_empty() || !is_first_result {
@@ -183,7 +187,7 @@ impl OperandFolder {
     }
 
     /// Combines two additions of constants: `(a + 4) + 8` becomes `a + 12`, unless an instruction reads a carry of the second addition.
-    pub(super) fn combine_additions(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
+    pub(super) fn combine_constant_additions(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         let data = &function.insts[inst];
         let wants_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
         if opcode != Opcode::IADD3 || !data.modifiers.is_empty() || wants_carry || function.sources(inst).len() != 3 {
@@ -212,14 +216,14 @@ fn has_narrow_address(opcode: Opcode, base: &Operand) -> bool {
 
 /// Returns whether operand number `at` is the base of the shared-memory address that an asynchronous copy (`LDGSTS`) writes to, which is
 /// the first address of the instruction.
-fn is_copy_target(function: &Function, inst: Inst, opcode: Opcode, at: usize) -> bool {
+fn is_async_copy_destination(function: &Function, inst: Inst, opcode: Opcode, at: usize) -> bool {
     let is_first = |operand: &Operand| matches!(operand.role, Role::Bracket(_));
     opcode == Opcode::LDGSTS && function.operands(inst).iter().position(is_first) == Some(at)
 }
 
 /// In the address whose base is operand number `at`, makes the register of `sum` the base and adds the constant of `sum` to the offset.
 /// Returns the changed draft; `None` if the offset overflows.
-fn with_offset(mut draft: Draft, at: usize, sum: &BasePlusConstant) -> Option<Draft> {
+fn add_to_address_offset(mut draft: InstDraft, at: usize, sum: &BasePlusConstant) -> Option<InstDraft> {
     let role = draft.operands[at].role;
     // The operands of one address are adjacent. An asynchronous copy has two addresses, so only the operands next to the base may be
     // changed.
@@ -230,9 +234,9 @@ fn with_offset(mut draft: Draft, at: usize, sum: &BasePlusConstant) -> Option<Dr
     let old = offset.map_or(0, |at| draft.operands[at].integer().unwrap_or_default());
     let new = OperandKind::Integer(old.checked_add(sum.constant)?);
     draft.operands[at].kind = match sum.base {
-        FoldedBase::Absent => OperandKind::Zero(RegFile::General),
-        FoldedBase::Registers(base) => OperandKind::Value(base),
-        FoldedBase::Halves(..) => return None,
+        FoldedAddressBase::Absent => OperandKind::Zero(RegFile::General),
+        FoldedAddressBase::Registers(base) => OperandKind::Value(base),
+        FoldedAddressBase::Halves(..) => return None,
     };
     match offset {
         Some(offset) => draft.operands[offset].kind = new,
@@ -242,7 +246,7 @@ fn with_offset(mut draft: Draft, at: usize, sum: &BasePlusConstant) -> Option<Dr
 }
 
 /// Returns two registers as one register pair; `None` if they are not an aligned pair of registers of one value.
-pub(super) fn aligned_pair(function: &Function, low: Part, high: Part) -> Option<Part> {
+pub(super) fn as_aligned_pair(function: &Function, low: Part, high: Part) -> Option<Part> {
     let is_pair = high.value == low.value && high.first == low.first + 1 && low.first.is_multiple_of(2);
     (is_pair && function.values[low.value].align >= 2).then_some(Part { count: 2, ..low })
 }

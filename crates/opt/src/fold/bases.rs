@@ -11,7 +11,7 @@ use crate::definitions::Definitions;
 /// The `PACK` instructions that folding has created for 64-bit addresses. They are inserted into the blocks at the end of the pass, in one
 /// walk.
 #[derive(Default)]
-pub(super) struct PackedBases {
+pub(super) struct PackedAddressBases {
     /// Maps the lower and upper half of each base to the register pair into which a `PACK` copies them.
     pairs: FxHashMap<(Part, Part), Part>,
     /// For each instruction, the packs to insert after it.
@@ -28,11 +28,11 @@ struct InstPositions {
     dominators: Dominators,
 }
 
-impl PackedBases {
+impl PackedAddressBases {
     /// Returns an aligned register pair with the registers `low` and `high` as halves; creates its `PACK` if there is none yet. Both
     /// registers must be defined on all paths to the instruction that reads the pair. Returns `None` if a register is not a general
     /// register or has no definition.
-    pub(super) fn pack(&mut self, function: &mut Function, definitions: &Definitions, low: Part, high: Part) -> Option<Part> {
+    pub(super) fn pack_halves(&mut self, function: &mut Function, definitions: &Definitions, low: Part, high: Part) -> Option<Part> {
         if let Some(&pair) = self.pairs.get(&(low, high)) {
             return Some(pair);
         }

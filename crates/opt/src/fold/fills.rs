@@ -21,32 +21,32 @@ use oriole_ir::{Function, Inst, Operand, OperandKind, Part, RegFile, Role};
 use oriole_isa::{Opcode, Symbol};
 
 use super::OperandFolder;
-use super::addresses::{FoldedBase, aligned_pair};
+use super::addresses::{FoldedAddressBase, as_aligned_pair};
 use crate::known::OperandFacts;
 use crate::rewrite::single_register;
 
 /// The modifier of an asynchronous copy that fills the rest of its destination with zeros after the copied bytes.
-const ZERO_FILL: &str = ".ZFILL";
+const ZERO_FILL_MODIFIER: &str = ".ZFILL";
 
 impl OperandFolder {
     /// If the `.ZFILL` copy `inst` always copies either all bytes or none, removes the modifier `.ZFILL` and simplifies its address and
     /// predicate.
     pub(super) fn remove_zero_fill(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
-        if opcode != Opcode::LDGSTS || !function.insts[inst].modifiers.iter().any(|modifier| modifier.spelling() == ZERO_FILL) {
+        if opcode != Opcode::LDGSTS || !function.insts[inst].modifiers.iter().any(|modifier| modifier.spelling() == ZERO_FILL_MODIFIER) {
             return;
         }
-        let is_source = |operand: &Operand| matches!(operand.role, Role::Bracket(_)) && general_pair(function, operand).is_some();
+        let is_source = |operand: &Operand| matches!(operand.role, Role::Bracket(_)) && general_register_pair(function, operand).is_some();
         let Some(at) = function.operands(inst).iter().position(is_source) else { return };
-        let Some(pair) = general_pair(function, &function.operands(inst)[at]) else { return };
+        let Some(pair) = general_register_pair(function, &function.operands(inst)[at]) else { return };
         let Some(base) = self.match_base_plus_zero(function, pair) else { return };
         let base = match base {
-            FoldedBase::Halves(low, high) => self.bases.pack(function, &self.definitions, low, high),
-            FoldedBase::Registers(base) => Some(base),
-            FoldedBase::Absent => None,
+            FoldedAddressBase::Halves(low, high) => self.bases.pack_halves(function, &self.definitions, low, high),
+            FoldedAddressBase::Registers(base) => Some(base),
+            FoldedAddressBase::Absent => None,
         };
         let Some(base) = base else { return };
         function.operands_mut(inst)[at].kind = OperandKind::Value(base);
-        let modifiers = function.insts[inst].modifiers.iter().copied().filter(|modifier| modifier.spelling() != ZERO_FILL);
+        let modifiers = function.insts[inst].modifiers.iter().copied().filter(|modifier| modifier.spelling() != ZERO_FILL_MODIFIER);
         function.insts[inst].modifiers = modifiers.collect();
         let is_predicate = |operand: &Operand| operand.value().is_some_and(|value| function.values[value].file == RegFile::Predicate);
         if let Some(at) = function.operands(inst).iter().position(is_predicate)
@@ -58,10 +58,10 @@ impl OperandFolder {
     }
 
     /// Matches a 64-bit address that is the sum of a base and a value that is always zero. Returns the base.
-    fn match_base_plus_zero(&self, function: &Function, pair: Part) -> Option<FoldedBase> {
+    fn match_base_plus_zero(&self, function: &Function, pair: Part) -> Option<FoldedAddressBase> {
         let (low, carry) = self.match_zero_addition(function, single_register(pair, 0))?;
         let origin = self.definitions.origin(function, single_register(pair, 1));
-        let inst = self.definitions.unguarded(function, origin.value)?;
+        let inst = self.definitions.unguarded_definition_of(function, origin.value)?;
         let is_carrying = function.insts[inst].is_machine(Opcode::IADD3) && function.insts[inst].modifiers.as_slice() == [Symbol::X];
         let [first, second, third, carry_in, other_carry] = function.sources(inst) else { return None };
         let reads_carry = carry_in.value() == carry && carry.is_some() && carry_in.signs.is_empty();
@@ -70,7 +70,7 @@ impl OperandFolder {
             return None;
         }
         let (high, 0) = self.match_register_and_constant(function, &[*first, *second, *third])? else { return None };
-        Some(aligned_pair(function, low, high).map_or(FoldedBase::Halves(low, high), FoldedBase::Registers))
+        Some(as_aligned_pair(function, low, high).map_or(FoldedAddressBase::Halves(low, high), FoldedAddressBase::Registers))
     }
 
     /// Matches a 32-bit addition that computes `part` from one register and summands that are always zero. Returns the register and the
@@ -86,6 +86,6 @@ impl OperandFolder {
 }
 
 /// Returns the pair of general registers that an operand reads; `None` if the operand reads something else.
-fn general_pair(function: &Function, operand: &Operand) -> Option<Part> {
+fn general_register_pair(function: &Function, operand: &Operand) -> Option<Part> {
     operand.part().filter(|part| part.count == 2 && function.values[part.value].file == RegFile::General)
 }

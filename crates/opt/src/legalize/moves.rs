@@ -5,10 +5,10 @@ use oriole_isa::{Opcode, Pipe, RegFile, Symbol};
 use smallvec::SmallVec;
 
 use super::{EncodabilityCache, MoveKind};
-use crate::rewrite::{Draft, Prelude, file_of, single_register};
+use crate::rewrite::{InstDraft, InstPrelude, register_file_of, single_register};
 
 /// Returns the positions, in the operand list, of the operands that a move instruction can put into a register, the cheapest to move first.
-pub(super) fn movable_positions(function: &Function, draft: &Draft) -> SmallVec<[usize; 8]> {
+pub(super) fn movable_operand_positions(function: &Function, draft: &InstDraft) -> SmallVec<[usize; 8]> {
     let mut positions: SmallVec<[usize; 8]> =
         (draft.result_count..draft.operands.len()).filter(|&at| can_move_to_register(function, draft, at)).collect();
     positions.sort_by_key(|&at| (draft.operands[at].integer() != Some(0), draft.operands[at].value().is_some()));
@@ -16,9 +16,9 @@ pub(super) fn movable_positions(function: &Function, draft: &Draft) -> SmallVec<
 }
 
 /// Returns whether a move instruction can put operand number `at` into a general or uniform register.
-fn can_move_to_register(function: &Function, draft: &Draft, at: usize) -> bool {
+fn can_move_to_register(function: &Function, draft: &InstDraft, at: usize) -> bool {
     let operand = &draft.operands[at];
-    let is_register_file = matches!(file_of(function, operand), Some(RegFile::General | RegFile::Uniform));
+    let is_register_file = matches!(register_file_of(function, operand), Some(RegFile::General | RegFile::Uniform));
     match operand.role {
         Role::Plain => match operand.kind {
             OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Reference(_) => true,
@@ -36,14 +36,14 @@ fn can_move_to_register(function: &Function, draft: &Draft, at: usize) -> bool {
 }
 
 /// Returns whether operand number `at` belongs to a constant-bank address `c[bank][offset]`, whose first bracket has the bank number.
-fn is_in_constant_address(draft: &Draft, at: usize) -> bool {
+fn is_in_constant_address(draft: &InstDraft, at: usize) -> bool {
     draft.operands[..at].iter().rev().find_map(|operand| if let OperandKind::Address(word) = operand.kind { Some(word) } else { None })
         == Some(Symbol::NAME_c)
 }
 
 /// Replaces the sum of the base and the offset of an address by the register `base`. `at` is the operand number of the offset.
-pub(super) fn replace_offset(draft: &mut Draft, at: usize, base: OperandKind) {
-    match base_position(draft, at) {
+pub(super) fn replace_base_and_offset(draft: &mut InstDraft, at: usize, base: OperandKind) {
+    match base_register_position(draft, at) {
         Some(position) => {
             draft.operands[position].kind = base;
             draft.operands[at].kind = OperandKind::Integer(0);
@@ -53,7 +53,7 @@ pub(super) fn replace_offset(draft: &mut Draft, at: usize, base: OperandKind) {
 }
 
 /// Returns the operand number of the base register in the address whose offset is operand number `at`; `None` if the address has no base.
-fn base_position(draft: &Draft, at: usize) -> Option<usize> {
+fn base_register_position(draft: &InstDraft, at: usize) -> Option<usize> {
     let role = draft.operands[at].role;
     let is_register = |operand: &Operand| {
         operand.role == role && matches!(operand.kind, OperandKind::Value(_) | OperandKind::Register { .. } | OperandKind::Zero(_))
@@ -63,24 +63,24 @@ fn base_position(draft: &Draft, at: usize) -> Option<usize> {
 
 /// Appends instructions to `prelude` that move the operands with the numbers `chosen` to registers, and returns the draft that reads these
 /// registers. Returns `None` and appends nothing if an operand cannot be moved.
-pub(super) fn insert_moves(
+pub(super) fn insert_operand_moves(
     function: &mut Function,
-    draft: &Draft,
+    draft: &InstDraft,
     chosen: &[usize],
     move_kind: MoveKind,
     encodability: &EncodabilityCache,
-    prelude: &mut Prelude,
-) -> Option<Draft> {
+    prelude: &mut InstPrelude,
+) -> Option<InstDraft> {
     let before = prelude.insts.len();
     let mut supplied = draft.clone();
     for &at in chosen {
         let operand = draft.operands[at];
         let mut builder = MoveBuilder { function, encodability, prelude, opcode: draft.opcode };
         let found = if let (Role::Bracket(_), OperandKind::Integer(offset)) = (operand.role, operand.kind) {
-            let base = base_position(&supplied, at).map(|position| supplied.operands[position]);
-            builder.add_offset(base, offset, move_kind.file).map(|sum| replace_offset(&mut supplied, at, sum.kind))
+            let base = base_register_position(&supplied, at).map(|position| supplied.operands[position]);
+            builder.emit_offset_addition(base, offset, move_kind.file).map(|sum| replace_base_and_offset(&mut supplied, at, sum.kind))
         } else {
-            let width = register_count(draft, at);
+            let width = operand_register_count(draft, at);
             builder.move_operand(operand, width, move_kind).map(|register| supplied.operands[at] = register)
         };
         if found.is_none() {
@@ -92,14 +92,14 @@ pub(super) fn insert_moves(
 }
 
 /// Returns the number of 32-bit registers that operand number `at` needs if it is moved to registers.
-fn register_count(draft: &Draft, at: usize) -> u8 {
+fn operand_register_count(draft: &InstDraft, at: usize) -> u8 {
     if let OperandKind::Value(part) = draft.operands[at].kind {
         return part.count;
     }
     if matches!(draft.operands[at].role, Role::Bracket(_)) {
         return if draft.has(Symbol::E) { 2 } else { 1 };
     }
-    let source = draft.plain_sources().iter().position(|&source| source == at);
+    let source = draft.plain_source_positions().iter().position(|&source| source == at);
     let is_store =
         matches!(draft.opcode, Opcode::ST | Opcode::STG | Opcode::STS | Opcode::STL | Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS);
     match draft.opcode {
@@ -118,7 +118,7 @@ struct MoveBuilder<'a> {
     /// Answers whether the target can encode an instruction.
     encodability: &'a EncodabilityCache,
     /// The list of new instructions, which are inserted before the instruction whose operands are moved.
-    prelude: &'a mut Prelude,
+    prelude: &'a mut InstPrelude,
     /// Opcode of the instruction whose operands are moved.
     opcode: Opcode,
 }
@@ -131,7 +131,7 @@ impl MoveBuilder<'_> {
             OperandKind::Integer(number) => self.move_immediate(number, width, move_kind.file),
             OperandKind::Constant { bank, offset } => self.move_constant(bank, offset, width, move_kind.file),
             OperandKind::Reference(_) if width == 1 => self.move_word(Operand::new(operand.kind), move_kind.file).kind,
-            OperandKind::Value(part) => self.copy_to_file(part, move_kind)?.kind,
+            OperandKind::Value(part) => self.copy_to_register_file(part, move_kind)?.kind,
             OperandKind::Zero(file) if matches!(operand.role, Role::Bracket(_)) => {
                 let parts: SmallVec<[Operand; 4]> =
                     (0..width).map(|_| self.move_word(Operand::new(OperandKind::Zero(file)), move_kind.file)).collect();
@@ -142,13 +142,13 @@ impl MoveBuilder<'_> {
         };
         let signs = if move_kind.applies_signs { Signs::NONE } else { operand.signs };
         let supplied = Operand { kind, signs, ..operand };
-        if move_kind.applies_signs { self.apply_signs(supplied, operand.signs, move_kind.file) } else { Some(supplied) }
+        if move_kind.applies_signs { self.apply_operand_modifiers(supplied, operand.signs, move_kind.file) } else { Some(supplied) }
     }
 
     /// Appends a move of one 32-bit source to a new register of `file`; returns the register.
     fn move_word(&mut self, source: Operand, file: RegFile) -> Operand {
         let opcode = if file == RegFile::Uniform { Opcode::UMOV } else { Opcode::MOV };
-        self.prelude.define(self.function, Class::new(file, 1), opcode, &[], &[source])
+        self.prelude.emit_definition(self.function, Class::new(file, 1), opcode, &[], &[source])
     }
 
     /// Moves an immediate to `width` registers, and returns them. The immediate of an FP64 instruction is the upper half of the value; the
@@ -179,9 +179,9 @@ impl MoveBuilder<'_> {
         let (move_opcode, load) = if file == RegFile::Uniform { (Opcode::UMOV, Opcode::ULDC) } else { (Opcode::MOV, Opcode::LDC) };
         let word = Operand::constant(bank, offset);
         let operands = SmallVec::from_slice(&[example, word]);
-        let moves = Draft { opcode: move_opcode, modifiers: SmallVec::new(), operands, result_count: 1 };
-        if width == 2 && offset.is_multiple_of(8) && !self.encodability.has_form(self.function, &moves) {
-            return self.prelude.define(self.function, Class::new(file, 2), load, &[Symbol::_64], &[word]).kind;
+        let moves = InstDraft { opcode: move_opcode, modifiers: SmallVec::new(), operands, result_count: 1 };
+        if width == 2 && offset.is_multiple_of(8) && !self.encodability.is_encodable_unguarded(self.function, &moves) {
+            return self.prelude.emit_definition(self.function, Class::new(file, 2), load, &[Symbol::_64], &[word]).kind;
         }
         let parts: SmallVec<[Operand; 4]> =
             (0..width).map(|at| self.move_word(Operand::constant(bank, offset + 4 * u32::from(at)), file)).collect();
@@ -191,29 +191,31 @@ impl MoveBuilder<'_> {
     /// Copies a value to the register file of `move_kind`, and returns the copy; `None` if this is not possible. A value in a general
     /// register is copied to a uniform register only for instructions of the uniform datapath and for descriptors; instruction selection
     /// guarantees that such a value is the same in all threads.
-    fn copy_to_file(&mut self, part: Part, move_kind: MoveKind) -> Option<Operand> {
+    fn copy_to_register_file(&mut self, part: Part, move_kind: MoveKind) -> Option<Operand> {
         let file = self.function.values[part.value].file;
         let opcode = match (file, move_kind.file) {
             (own, wanted) if own == wanted => return move_kind.applies_signs.then(|| part.into()),
             (RegFile::Uniform, RegFile::General) => Opcode::MOV,
-            (RegFile::General, RegFile::Uniform) if self.may_read_uniform() => Opcode::R2UR,
+            (RegFile::General, RegFile::Uniform) if self.may_read_uniform_registers() => Opcode::R2UR,
             _ => return None,
         };
         let parts: SmallVec<[Operand; 4]> = (0..part.count)
-            .map(|at| self.prelude.define(self.function, Class::new(move_kind.file, 1), opcode, &[], &[single_register(part, at).into()]))
+            .map(|at| {
+                self.prelude.emit_definition(self.function, Class::new(move_kind.file, 1), opcode, &[], &[single_register(part, at).into()])
+            })
             .collect();
         Some(self.prelude.pack(self.function, move_kind.file, &parts))
     }
 
     /// Returns whether the instruction may have uniform-register operands: it executes on the uniform datapath or accesses memory.
-    fn may_read_uniform(&self) -> bool {
+    fn may_read_uniform_registers(&self) -> bool {
         let properties = self.opcode.properties();
         properties.pipe == Pipe::Uniform || properties.memory != oriole_isa::Memory::None
     }
 
     /// Applies the operand modifiers `signs` (negation, absolute value, inversion) to an operand by separate instructions, and returns the
     /// result. For floating-point operands these instructions change the sign bit. `None` if this is not possible.
-    fn apply_signs(&mut self, operand: Operand, signs: Signs, file: RegFile) -> Option<Operand> {
+    fn apply_operand_modifiers(&mut self, operand: Operand, signs: Signs, file: RegFile) -> Option<Operand> {
         let (part, RegFile::General) = (operand.part()?, file) else { return None };
         let sign_bits: Option<u32> = match self.opcode.mnemonic().as_bytes().first() {
             Some(b'F' | b'D' | b'M') => Some(0x8000_0000),
@@ -232,13 +234,19 @@ impl MoveBuilder<'_> {
             }
             None if part.count == 1 => {
                 if signs.has(Signs::ABSOLUTE) {
-                    top = self.prelude.define(self.function, Class::R, Opcode::IABS, &[], &[top]);
+                    top = self.prelude.emit_definition(self.function, Class::R, Opcode::IABS, &[], &[top]);
                 }
                 if signs.has(Signs::INVERT) {
                     top = self.emit_logic(top, u32::MAX, 0x3c);
                 }
                 if signs.has(Signs::NEGATE) {
-                    top = self.prelude.define(self.function, Class::R, Opcode::IADD3, &[], &[top.negated(), Operand::RZ, Operand::RZ]);
+                    top = self.prelude.emit_definition(
+                        self.function,
+                        Class::R,
+                        Opcode::IADD3,
+                        &[],
+                        &[top.negated(), Operand::RZ, Operand::RZ],
+                    );
                 }
             }
             None => return None,
@@ -256,12 +264,12 @@ impl MoveBuilder<'_> {
     /// exclusive OR.
     fn emit_logic(&mut self, operand: Operand, bits: u32, table: u8) -> Operand {
         let sources = [operand, i64::from(bits).into(), Operand::RZ, i64::from(table).into(), Operand::PT.inverted_predicate()];
-        self.prelude.define(self.function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
+        self.prelude.emit_definition(self.function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
     }
 
     /// Appends the addition of an offset in bytes to a base register or register pair, and returns the sum. A missing base counts as 0.
     /// `None` if `file` is not the general registers.
-    fn add_offset(&mut self, base: Option<Operand>, offset: i64, file: RegFile) -> Option<Operand> {
+    fn emit_offset_addition(&mut self, base: Option<Operand>, offset: i64, file: RegFile) -> Option<Operand> {
         if file != RegFile::General {
             return None;
         }
@@ -270,7 +278,7 @@ impl MoveBuilder<'_> {
         let OperandKind::Value(part) = base.kind else { return Some(self.move_word(low.into(), file)) };
         let none = Operand::RZ;
         if part.count == 1 {
-            return Some(self.prelude.define(self.function, Class::R, Opcode::IADD3, &[], &[part.into(), low.into(), none]));
+            return Some(self.prelude.emit_definition(self.function, Class::R, Opcode::IADD3, &[], &[part.into(), low.into(), none]));
         }
         let sum = self.function.new_value(Class::R);
         let carry = self.function.new_value(Class::P);
@@ -279,7 +287,7 @@ impl MoveBuilder<'_> {
         self.prelude.push(self.function, Op::Machine(Opcode::IADD3), &[], &operands, 2);
         let sources =
             [single_register(part, 1).into(), i64::from((offset >> 32) as u32).into(), none, carry, Operand::PT.inverted_predicate()];
-        let high = self.prelude.define(self.function, Class::R, Opcode::IADD3, &[Symbol::X], &sources);
+        let high = self.prelude.emit_definition(self.function, Class::R, Opcode::IADD3, &[Symbol::X], &sources);
         Some(self.prelude.pack(self.function, file, &[sum, high]))
     }
 }
@@ -291,25 +299,25 @@ mod tests {
     use super::*;
 
     /// Returns the operand numbers of an instruction that can be moved to registers, the cheapest first.
-    fn positions(line: &str) -> Vec<usize> {
+    fn movable_positions_of_line(line: &str) -> Vec<usize> {
         let text = format!("func kernel @test ssa {{\nbb0:\n    %0:R2, %1:UR2, %2:R, %3:P = ENTRY\n    {line}\n    EXIT\n}}\n");
         let function = parse(&text).unwrap_or_else(|error| panic!("{line}: {error:?}")).remove(0);
         let inst = function.blocks[function.entry()].insts[1];
-        movable_positions(&function, &Draft::from_inst(&function, inst, function.insts[inst].op.machine().unwrap())).to_vec()
+        movable_operand_positions(&function, &InstDraft::from_inst(&function, inst, function.insts[inst].op.machine().unwrap())).to_vec()
     }
 
     /// Zero costs no instruction, since it is read from RZ; other constants are moved before registers.
     #[test]
     fn cheap_operands_are_moved_first() {
-        assert_eq!(positions("%4:R = IADD3 %2, 0x5, 0x0"), [3, 2, 1]);
-        assert_eq!(positions("%4:R = IADD3 %2, c[0x0][0x10], RZ"), [2, 3, 1]);
-        assert_eq!(positions("%4:R = SEL %2, 0x5, %3"), [2, 1]);
+        assert_eq!(movable_positions_of_line("%4:R = IADD3 %2, 0x5, 0x0"), [3, 2, 1]);
+        assert_eq!(movable_positions_of_line("%4:R = IADD3 %2, c[0x0][0x10], RZ"), [2, 3, 1]);
+        assert_eq!(movable_positions_of_line("%4:R = SEL %2, 0x5, %3"), [2, 1]);
     }
 
     /// Offsets of addresses can be moved unless they are zero; the bank number of a constant-bank address cannot.
     #[test]
     fn address_offsets_are_movable_but_constant_banks_are_not() {
-        assert_eq!(positions("%4:R = LDS [%2+0x10]"), [3, 2]);
-        assert_eq!(positions("%4:R = LDS [%2+0x0]"), [2]);
+        assert_eq!(movable_positions_of_line("%4:R = LDS [%2+0x10]"), [3, 2]);
+        assert_eq!(movable_positions_of_line("%4:R = LDS [%2+0x0]"), [2]);
     }
 }

@@ -4,14 +4,14 @@ use oriole_ir::OperandKind;
 use oriole_isa::{Opcode, RegFile, Symbol};
 use smallvec::SmallVec;
 
-use crate::rewrite::Draft;
+use crate::rewrite::InstDraft;
 
 /// Returns the draft itself, followed by one draft for each pair of sources that can be swapped without changing the result.
-pub(crate) fn orders(draft: &Draft) -> SmallVec<[Draft; 4]> {
-    let mut found: SmallVec<[Draft; 4]> = SmallVec::new();
+pub(crate) fn equivalent_source_orders(draft: &InstDraft) -> SmallVec<[InstDraft; 4]> {
+    let mut found: SmallVec<[InstDraft; 4]> = SmallVec::new();
     found.push(draft.clone());
-    let sources = draft.plain_sources();
-    let swapped = |first: usize, second: usize| -> Option<Draft> {
+    let sources = draft.plain_source_positions();
+    let swapped = |first: usize, second: usize| -> Option<InstDraft> {
         let (first, second) = (*sources.get(first)?, *sources.get(second)?);
         let mut changed = draft.clone();
         changed.operands.swap(first, second);
@@ -24,10 +24,10 @@ pub(crate) fn orders(draft: &Draft) -> SmallVec<[Draft; 4]> {
         Opcode::IADD3 => found.extend(
             [(1, 2), (0, 2)]
                 .into_iter()
-                .filter_map(|(first, second)| swapped(first, second).filter(|changed| are_signs_encodable(changed, &sources))),
+                .filter_map(|(first, second)| swapped(first, second).filter(|changed| are_iadd3_modifiers_encodable(changed, &sources))),
         ),
         Opcode::ISETP | Opcode::FSETP | Opcode::DSETP | Opcode::HSETP2 | Opcode::UISETP => {
-            found.extend(swapped(0, 1).and_then(mirrored));
+            found.extend(swapped(0, 1).and_then(with_mirrored_relation));
         }
         Opcode::FMNMX | Opcode::IMNMX | Opcode::VIMNMX if has_no_predicate_result(draft) => found.extend(swapped(0, 1)),
         Opcode::SEL | Opcode::FSEL | Opcode::USEL => found.extend(swapped(0, 1).and_then(|mut changed| {
@@ -39,7 +39,7 @@ pub(crate) fn orders(draft: &Draft) -> SmallVec<[Draft; 4]> {
             let mut changed = swapped(first, second)?;
             let table = sources.iter().copied().skip(3).find(|&at| changed.operands[at].integer().is_some())?;
             let old = changed.operands[table].integer()? as u8;
-            changed.operands[table].kind = OperandKind::Integer(i64::from(swapped_table(old, first, second)));
+            changed.operands[table].kind = OperandKind::Integer(i64::from(truth_table_after_swap(old, first, second)));
             Some(changed)
         })),
         _ => {}
@@ -49,20 +49,20 @@ pub(crate) fn orders(draft: &Draft) -> SmallVec<[Draft; 4]> {
 
 /// Returns whether the encoding of `IADD3` allows the operand modifiers of a draft: at most one of the first two sources may be negated or
 /// inverted. `sources` has the operand numbers of the sources.
-fn are_signs_encodable(draft: &Draft, sources: &[usize]) -> bool {
+fn are_iadd3_modifiers_encodable(draft: &InstDraft, sources: &[usize]) -> bool {
     let has_sign = |at: usize| sources.get(at).is_some_and(|&at| !draft.operands[at].signs.is_empty());
     !(has_sign(0) && has_sign(1))
 }
 
 /// Returns whether a minimum or maximum writes no predicate. The predicate result says which source is the result, so it would depend on
 /// the order of the sources.
-fn has_no_predicate_result(draft: &Draft) -> bool {
+fn has_no_predicate_result(draft: &InstDraft) -> bool {
     draft.operands[..draft.result_count].iter().skip(1).all(|result| result.kind == OperandKind::Zero(RegFile::Predicate))
 }
 
 /// Replaces the relation of a comparison whose sources were swapped by the mirrored one, such as `GT` for `LT`; `None` if that is not
 /// possible.
-fn mirrored(mut draft: Draft) -> Option<Draft> {
+fn with_mirrored_relation(mut draft: InstDraft) -> Option<InstDraft> {
     // An extended (64-bit) comparison continues a comparison of the low halves, whose sources keep their order.
     if draft.has(Symbol::EX) {
         return None;
@@ -85,7 +85,7 @@ fn mirrored(mut draft: Draft) -> Option<Draft> {
 
 /// Returns the truth table of a `LOP3` after its sources number `first` and `second` were swapped, so that the result stays the same.
 /// Source 0 selects bit 2 of the table's index, source 2 bit 0.
-pub(crate) fn swapped_table(table: u8, first: usize, second: usize) -> u8 {
+pub(crate) fn truth_table_after_swap(table: u8, first: usize, second: usize) -> u8 {
     let (first, second) = (2 - first, 2 - second);
     (0..8_u8).fold(0, |swapped, index| {
         let (a, b) = (index >> first & 1, index >> second & 1);
@@ -101,10 +101,10 @@ mod tests {
     #[test]
     fn truth_table_changes_with_the_source_order() {
         let (a, b, c) = (0xf0, 0xcc, 0xaa);
-        assert_eq!(swapped_table(a, 0, 1), b);
-        assert_eq!(swapped_table(b, 1, 2), c);
-        assert_eq!(swapped_table(a & !c, 0, 2), c & !a);
-        assert_eq!(swapped_table(a & b | c, 0, 1), a & b | c);
+        assert_eq!(truth_table_after_swap(a, 0, 1), b);
+        assert_eq!(truth_table_after_swap(b, 1, 2), c);
+        assert_eq!(truth_table_after_swap(a & !c, 0, 2), c & !a);
+        assert_eq!(truth_table_after_swap(a & b | c, 0, 1), a & b | c);
     }
 
     /// The second result of a maximum tells which source is the result, so the sources may be swapped only if that result is not written.
@@ -120,7 +120,7 @@ bb0:
         let function = oriole_ir::text::parse(text).unwrap().remove(0);
         let orders_of = |number: usize| {
             let inst = function.blocks[function.entry()].insts[number];
-            orders(&Draft::from_inst(&function, inst, Opcode::VIMNMX)).len()
+            equivalent_source_orders(&InstDraft::from_inst(&function, inst, Opcode::VIMNMX)).len()
         };
         assert_eq!((orders_of(1), orders_of(2)), (2, 1));
     }

@@ -13,48 +13,48 @@ use oriole_ir::{Function, MAX_SUFFIXES, Operand, OperandKind, Role};
 use oriole_isa::{Opcode, RegFile, Symbol};
 use smallvec::SmallVec;
 
-use crate::rewrite::{Draft, file_of};
+use crate::rewrite::{InstDraft, register_file_of};
 
-/// A way to write an instruction: the set of changes to its original spelling. Bit `n` stands for entry `n` of [`CHANGES`].
+/// A way to write an instruction: the set of changes to its original spelling. Bit `n` stands for entry `n` of [`SPELLING_CHANGES`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct SpellingChanges(u8);
+pub(super) struct SpellingChangeSet(u8);
 
 /// A function that rewrites a draft into an equivalent one; it returns `None` if it does not apply.
-type Change = fn(&Function, &Draft) -> Option<Draft>;
+type SpellingChange = fn(&Function, &InstDraft) -> Option<InstDraft>;
 
 /// All changes of the spelling of an instruction, in the order in which they are applied.
-const CHANGES: [Change; 8] = [
+const SPELLING_CHANGES: [SpellingChange; 8] = [
     |_, draft| with_hidden_descriptor(draft),
     |_, draft| with_unsigned_immediates(draft),
-    |_, draft| without_policy_suffix(draft).or_else(|| with_full_mask(draft)),
+    |_, draft| without_policy_suffix(draft).or_else(|| warpsync_all_for_full_mask(draft)),
     |_, draft| without_descriptor(draft),
     |_, draft| with_system_scope(draft),
     |_, draft| with_other_mnemonic(draft, 0),
     |_, draft| with_other_mnemonic(draft, 1),
-    with_named_predicates,
+    with_unused_predicate_results,
 ];
 
-impl SpellingChanges {
+impl SpellingChangeSet {
     /// Returns all sets of changes: first those that hide the descriptor, then the others, each group by the number of changes.
-    pub(super) fn all() -> impl Iterator<Item = SpellingChanges> {
-        static ORDER: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    pub(super) fn all_sets() -> impl Iterator<Item = SpellingChangeSet> {
+        static SEARCH_ORDER: LazyLock<Vec<u8>> = LazyLock::new(|| {
             let mut all: Vec<u8> = (0..=u8::MAX).collect();
             all.sort_by_key(|bits| (bits & 1 == 0, bits.count_ones(), *bits));
             all
         });
-        ORDER.iter().copied().map(SpellingChanges)
+        SEARCH_ORDER.iter().copied().map(SpellingChangeSet)
     }
 
     /// Returns the set without its last change, and that change; `None` for the empty set.
-    fn without_last_change(self) -> Option<(SpellingChanges, Change)> {
+    fn without_last_change(self) -> Option<(SpellingChangeSet, SpellingChange)> {
         let last = self.0.checked_ilog2()?;
-        Some((SpellingChanges(self.0 & !(1 << last)), CHANGES[last as usize]))
+        Some((SpellingChangeSet(self.0 & !(1 << last)), SPELLING_CHANGES[last as usize]))
     }
 
     /// Returns the draft after all changes of the set, or `None` if one of them does not apply.
-    pub(super) fn apply(self, function: &Function, draft: &Draft) -> Option<Draft> {
-        let mut spelled: Option<Draft> = None;
-        for (number, change) in CHANGES.iter().enumerate() {
+    pub(super) fn apply_to_draft(self, function: &Function, draft: &InstDraft) -> Option<InstDraft> {
+        let mut spelled: Option<InstDraft> = None;
+        for (number, change) in SPELLING_CHANGES.iter().enumerate() {
             if self.0 >> number & 1 == 1 {
                 spelled = Some(change(function, spelled.as_ref().unwrap_or(draft))?);
             }
@@ -64,9 +64,9 @@ impl SpellingChanges {
 }
 
 /// The drafts of one instruction in all of its spellings. Each is computed from the draft with one change fewer.
-pub(super) struct SpelledDrafts {
+pub(super) struct DraftsBySpelling {
     /// The drafts computed so far; the first one is the original draft.
-    drafts: Vec<Draft>,
+    drafts: Vec<InstDraft>,
     /// For each set of changes (as a bit set), the index in `drafts` of the draft with these changes, or [`NO_DRAFT`].
     draft_indices: [u8; 256],
 }
@@ -74,17 +74,17 @@ pub(super) struct SpelledDrafts {
 /// Index of a draft that does not exist, because a change does not apply or the draft was not computed yet.
 const NO_DRAFT: u8 = u8::MAX;
 
-impl SpelledDrafts {
+impl DraftsBySpelling {
     /// Creates the set with only the unchanged draft.
-    pub(super) fn new(draft: &Draft) -> SpelledDrafts {
+    pub(super) fn new(draft: &InstDraft) -> DraftsBySpelling {
         let mut draft_indices = [NO_DRAFT; 256];
         draft_indices[0] = 0;
-        SpelledDrafts { drafts: vec![draft.clone()], draft_indices }
+        DraftsBySpelling { drafts: vec![draft.clone()], draft_indices }
     }
 
     /// Returns the draft after all changes of the set `spelling`, or `None` if one of them does not apply. The sets must be requested in
-    /// the order of [`SpellingChanges::all`], because each draft is made from an earlier one.
-    pub(super) fn get(&mut self, function: &Function, spelling: SpellingChanges) -> Option<&Draft> {
+    /// the order of [`SpellingChangeSet::all_sets`], because each draft is made from an earlier one.
+    pub(super) fn draft_with_changes(&mut self, function: &Function, spelling: SpellingChangeSet) -> Option<&InstDraft> {
         if let Some((before, change)) = spelling.without_last_change() {
             let known = self.draft_indices[usize::from(before.0)];
             let spelled = change(function, self.drafts.get(usize::from(known))?)?;
@@ -96,20 +96,20 @@ impl SpelledDrafts {
 }
 
 /// Returns the operand numbers of the `desc[` that opens an address and of the descriptor in it; `None` if there is no descriptor.
-fn descriptor_positions(draft: &Draft) -> Option<(usize, usize)> {
+fn descriptor_positions(draft: &InstDraft) -> Option<(usize, usize)> {
     let opening = draft.operands.iter().position(|operand| operand.kind == OperandKind::Address(Symbol::NAME_desc))?;
     let is_descriptor = draft.operands.get(opening + 1)?.role == Role::Bracket(0);
     is_descriptor.then_some((opening, opening + 1))
 }
 
 /// Returns whether a descriptor is a cache policy, which has the suffix `.64`.
-fn is_policy(descriptor: &Operand) -> bool {
+fn is_cache_policy(descriptor: &Operand) -> bool {
     descriptor.suffixes[0] == Symbol::_64
 }
 
 /// Returns the draft without the `.64` suffix that marks a descriptor as a cache policy; `None` if it has none.
-fn without_policy_suffix(draft: &Draft) -> Option<Draft> {
-    let (_, at) = descriptor_positions(draft).filter(|&(_, at)| is_policy(&draft.operands[at]))?;
+fn without_policy_suffix(draft: &InstDraft) -> Option<InstDraft> {
+    let (_, at) = descriptor_positions(draft).filter(|&(_, at)| is_cache_policy(&draft.operands[at]))?;
     let mut changed = draft.clone();
     changed.operands[at].suffixes = [Symbol::NAME_; MAX_SUFFIXES];
     Some(changed)
@@ -117,8 +117,8 @@ fn without_policy_suffix(draft: &Draft) -> Option<Draft> {
 
 /// Moves the descriptor of an ordinary access from the address to the end of the operand list, where the assembly text does not show it.
 /// Returns the changed draft; `None` if the address has no such descriptor.
-pub(super) fn with_hidden_descriptor(draft: &Draft) -> Option<Draft> {
-    let (_, at) = descriptor_positions(draft).filter(|&(_, at)| !is_policy(&draft.operands[at]))?;
+pub(super) fn with_hidden_descriptor(draft: &InstDraft) -> Option<InstDraft> {
+    let (_, at) = descriptor_positions(draft).filter(|&(_, at)| !is_cache_policy(&draft.operands[at]))?;
     let mut changed = draft.clone();
     remove_descriptor_bracket(&mut changed);
     changed.operands.push(draft.operands[at].with_role(Role::Plain));
@@ -126,13 +126,13 @@ pub(super) fn with_hidden_descriptor(draft: &Draft) -> Option<Draft> {
 }
 
 /// Returns the draft without its descriptor if the descriptor is `URZ`; `None` otherwise.
-pub(super) fn without_zero_descriptor(draft: &Draft) -> Option<Draft> {
+pub(super) fn without_zero_descriptor(draft: &InstDraft) -> Option<InstDraft> {
     let (_, at) = descriptor_positions(draft)?;
     (draft.operands[at].kind == Operand::URZ.kind).then(|| without_descriptor(draft))?
 }
 
 /// Returns the draft of a memory access without its descriptor; `None` if it has none.
-fn without_descriptor(draft: &Draft) -> Option<Draft> {
+fn without_descriptor(draft: &InstDraft) -> Option<InstDraft> {
     descriptor_positions(draft)?;
     let mut changed = draft.clone();
     remove_descriptor_bracket(&mut changed);
@@ -145,7 +145,7 @@ fn without_descriptor(draft: &Draft) -> Option<Draft> {
 }
 
 /// Deletes the bracket `desc[..]` of an address `desc[..][..]`. The operands of the second bracket are then in the first.
-fn remove_descriptor_bracket(draft: &mut Draft) {
+fn remove_descriptor_bracket(draft: &mut InstDraft) {
     let Some((opening, at)) = descriptor_positions(draft) else { return };
     draft.operands[opening].kind = OperandKind::Address(Symbol::NAME_);
     draft.operands.remove(at);
@@ -158,7 +158,7 @@ fn remove_descriptor_bracket(draft: &mut Draft) {
 
 /// Adds the scope `.SYS` to a memory access without a scope, because some targets require one. Returns the changed draft; `None` for other
 /// instructions.
-fn with_system_scope(draft: &Draft) -> Option<Draft> {
+fn with_system_scope(draft: &InstDraft) -> Option<InstDraft> {
     let has_scope = [Symbol::CTA, Symbol::SM, Symbol::GPU, Symbol::SYS].into_iter().any(|scope| draft.has(scope));
     let is_access = matches!(draft.opcode, Opcode::LD | Opcode::LDG | Opcode::ST | Opcode::STG);
     (is_access && !has_scope).then(|| {
@@ -170,7 +170,7 @@ fn with_system_scope(draft: &Draft) -> Option<Draft> {
 
 /// Returns the draft with the opcode that other targets use for the same instruction. If there are several such opcodes, `number` selects
 /// one, counted from 0. `None` if there is no such opcode.
-fn with_other_mnemonic(draft: &Draft, number: usize) -> Option<Draft> {
+fn with_other_mnemonic(draft: &InstDraft, number: usize) -> Option<InstDraft> {
     let has_constant = draft.operands.iter().any(|operand| matches!(operand.kind, OperandKind::Constant { .. }));
     let opcodes: &[Opcode] = match draft.opcode {
         Opcode::RED => &[Opcode::REDG],
@@ -181,17 +181,21 @@ fn with_other_mnemonic(draft: &Draft, number: usize) -> Option<Draft> {
         Opcode::UMOV if has_constant => &[Opcode::ULDC, Opcode::LDCU],
         _ => &[],
     };
-    opcodes.get(number).map(|&opcode| Draft { opcode, ..draft.clone() })
+    opcodes.get(number).map(|&opcode| InstDraft { opcode, ..draft.clone() })
 }
 
 /// Adds the predicate results that some targets require, as `PT` or `UPT` because nothing reads them. Returns the changed draft; `None` if
 /// it has them already.
-fn with_named_predicates(function: &Function, draft: &Draft) -> Option<Draft> {
+fn with_unused_predicate_results(function: &Function, draft: &InstDraft) -> Option<InstDraft> {
     let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
     let mut taken = 0;
     for leading in draft.opcode.properties().leading {
         let is_given = taken < draft.result_count
-            && draft.operands.get(taken).and_then(|operand| file_of(function, operand)).is_some_and(|file| leading.files.contains(&file));
+            && draft
+                .operands
+                .get(taken)
+                .and_then(|operand| register_file_of(function, operand))
+                .is_some_and(|file| leading.files.contains(&file));
         if is_given {
             operands.push(draft.operands[taken]);
             taken += 1;
@@ -204,11 +208,11 @@ fn with_named_predicates(function: &Function, draft: &Draft) -> Option<Draft> {
         return None;
     }
     operands.extend_from_slice(&draft.operands[taken..]);
-    Some(Draft { operands, result_count: draft.result_count + added, ..draft.clone() })
+    Some(InstDraft { operands, result_count: draft.result_count + added, ..draft.clone() })
 }
 
 /// Returns `WARPSYNC.ALL` for a `WARPSYNC` with a full mask; `None` for other instructions.
-fn with_full_mask(draft: &Draft) -> Option<Draft> {
+fn warpsync_all_for_full_mask(draft: &InstDraft) -> Option<InstDraft> {
     let is_full = |operand: &Operand| operand.integer().is_some_and(|mask| mask as u32 == u32::MAX);
     (draft.opcode == Opcode::WARPSYNC && draft.modifiers.is_empty() && draft.operands.last().is_some_and(is_full)).then(|| {
         let mut changed = draft.clone();
@@ -220,7 +224,7 @@ fn with_full_mask(draft: &Draft) -> Option<Draft> {
 
 /// Returns the draft with negative 32-bit immediates replaced by their unsigned bit patterns, because immediate fields of floating-point
 /// instructions are unsigned; `None` if it has none.
-fn with_unsigned_immediates(draft: &Draft) -> Option<Draft> {
+fn with_unsigned_immediates(draft: &InstDraft) -> Option<InstDraft> {
     let mut changed = draft.clone();
     for operand in &mut changed.operands[draft.result_count..] {
         if let (OperandKind::Integer(number), Role::Plain) = (operand.kind, operand.role)
@@ -239,25 +243,25 @@ mod tests {
     use super::*;
 
     /// Parses a function that contains the instruction `line`. Returns the function and the draft of the instruction.
-    fn drafted(line: &str) -> (Function, Draft) {
+    fn parse_and_draft(line: &str) -> (Function, InstDraft) {
         let text = format!("func kernel @test ssa {{\nbb0:\n    %0:R2, %1:UR2, %2:R, %3:P = ENTRY\n    {line}\n    EXIT\n}}\n");
         let function = parse(&text).unwrap_or_else(|error| panic!("{line}: {error:?}")).remove(0);
         let inst = function.blocks[function.entry()].insts[1];
-        let draft = Draft::from_inst(&function, inst, function.insts[inst].op.machine().unwrap());
+        let draft = InstDraft::from_inst(&function, inst, function.insts[inst].op.machine().unwrap());
         (function, draft)
     }
 
     /// Returns the text of the instruction `line` after a change, or `None` if the change does not apply.
-    fn changed(line: &str, change: impl Fn(&Function, &Draft) -> Option<Draft>) -> Option<String> {
-        let (mut function, draft) = drafted(line);
+    fn text_after_change(line: &str, change: impl Fn(&Function, &InstDraft) -> Option<InstDraft>) -> Option<String> {
+        let (mut function, draft) = parse_and_draft(line);
         let inst = function.blocks[function.entry()].insts[1];
-        change(&function, &draft)?.store(&mut function, inst);
+        change(&function, &draft)?.overwrite_inst(&mut function, inst);
         Some(print_inst(&function, inst).trim().to_owned())
     }
 
     #[test]
     fn system_scope_is_added_to_weak_accesses_only() {
-        let scoped = |line| changed(line, |_, draft| with_system_scope(draft));
+        let scoped = |line| text_after_change(line, |_, draft| with_system_scope(draft));
         assert_eq!(scoped("%4:R = LDG.E desc[%1][%0.64]").as_deref(), Some("%4:R = LDG.E.SYS desc[%1][%0.64]"));
         assert_eq!(scoped("STG.E desc[%1][%0.64], %2").as_deref(), Some("STG.E.SYS desc[%1][%0.64], %2"));
         assert_eq!(scoped("%4:R = LDG.E.STRONG.GPU desc[%1][%0.64]"), None);
@@ -268,7 +272,7 @@ mod tests {
 
     #[test]
     fn mnemonics_of_other_targets_are_tried() {
-        let other = |line, number| changed(line, |_, draft| with_other_mnemonic(draft, number));
+        let other = |line, number| text_after_change(line, |_, draft| with_other_mnemonic(draft, number));
         assert_eq!(other("REDG.E.ADD desc[%1][%0.64], %2", 0).as_deref(), Some("RED.E.ADD desc[%1][%0.64], %2"));
         assert_eq!(other("RED.E.ADD desc[%1][%0.64], %2", 0).as_deref(), Some("REDG.E.ADD desc[%1][%0.64], %2"));
         assert_eq!(other("%4:R = MOV c[0x0][0x10]", 0).as_deref(), Some("%4:R = LDC c[0x0][0x10]"));
@@ -280,7 +284,7 @@ mod tests {
 
     #[test]
     fn negative_numbers_become_bit_patterns() {
-        let unsigned = |line| changed(line, |_, draft| with_unsigned_immediates(draft));
+        let unsigned = |line| text_after_change(line, |_, draft| with_unsigned_immediates(draft));
         assert_eq!(unsigned("%4:R = FADD %2, -0x1").as_deref(), Some("%4:R = FADD %2, 0xffffffff"));
         assert_eq!(unsigned("%4:R = FADD %2, 0x1"), None);
         assert_eq!(unsigned("%4:R = LDS [%2+-0x4]"), None);
@@ -288,7 +292,7 @@ mod tests {
 
     #[test]
     fn warpsync_of_a_full_mask_becomes_warpsync_all() {
-        let full = |line| changed(line, |_, draft| with_full_mask(draft));
+        let full = |line| text_after_change(line, |_, draft| warpsync_all_for_full_mask(draft));
         assert_eq!(full("WARPSYNC 0xffffffff").as_deref(), Some("WARPSYNC.ALL"));
         assert_eq!(full("WARPSYNC 0xfffffffe"), None);
         assert_eq!(full("WARPSYNC %2"), None);
@@ -299,30 +303,30 @@ mod tests {
     fn descriptors_are_hidden_or_deleted() {
         let load = "%4:R = LDG.E desc[%1][%0.64+0x10]";
         let policy = "%4:R = LDG.E desc[%1.64][%0.64+0x10]";
-        assert_eq!(changed(load, |_, draft| with_hidden_descriptor(draft)).as_deref(), Some("%4:R = LDG.E [%0.64+0x10], %1"));
-        assert_eq!(changed(policy, |_, draft| with_hidden_descriptor(draft)), None);
-        assert_eq!(changed(policy, |_, draft| without_policy_suffix(draft)).as_deref(), Some(load));
-        assert_eq!(changed(load, |_, draft| without_policy_suffix(draft)), None);
-        assert_eq!(changed(load, |_, draft| without_descriptor(draft)).as_deref(), Some("%4:R = LDG.E [%0+0x10]"));
-        assert_eq!(changed("%4:R = LDS [%2]", |_, draft| without_descriptor(draft)), None);
+        assert_eq!(text_after_change(load, |_, draft| with_hidden_descriptor(draft)).as_deref(), Some("%4:R = LDG.E [%0.64+0x10], %1"));
+        assert_eq!(text_after_change(policy, |_, draft| with_hidden_descriptor(draft)), None);
+        assert_eq!(text_after_change(policy, |_, draft| without_policy_suffix(draft)).as_deref(), Some(load));
+        assert_eq!(text_after_change(load, |_, draft| without_policy_suffix(draft)), None);
+        assert_eq!(text_after_change(load, |_, draft| without_descriptor(draft)).as_deref(), Some("%4:R = LDG.E [%0+0x10]"));
+        assert_eq!(text_after_change("%4:R = LDS [%2]", |_, draft| without_descriptor(draft)), None);
     }
 
     /// Applying all changes of a spelling at once gives the same draft as applying them one at a time.
     #[test]
     fn spellings_are_applied_in_order() {
-        let (function, draft) = drafted("%4:R = LDG.E desc[%1][%0.64+0x10]");
-        let mut spellings = SpelledDrafts::new(&draft);
+        let (function, draft) = parse_and_draft("%4:R = LDG.E desc[%1][%0.64+0x10]");
+        let mut spellings = DraftsBySpelling::new(&draft);
         let mut found = 0;
-        for spelling in SpellingChanges::all() {
-            let operands = |draft: Option<&Draft>| draft.map(|draft| (draft.opcode, draft.modifiers.clone(), draft.operands.clone()));
-            let direct = spelling.apply(&function, &draft);
-            assert_eq!(operands(spellings.get(&function, spelling)), operands(direct.as_ref()), "{spelling:?}");
+        for spelling in SpellingChangeSet::all_sets() {
+            let operands = |draft: Option<&InstDraft>| draft.map(|draft| (draft.opcode, draft.modifiers.clone(), draft.operands.clone()));
+            let direct = spelling.apply_to_draft(&function, &draft);
+            assert_eq!(operands(spellings.draft_with_changes(&function, spelling)), operands(direct.as_ref()), "{spelling:?}");
             found += usize::from(direct.is_some());
         }
         // Twelve spellings: the descriptor shown, hidden or deleted; with and without the system scope; with and without an unused
         // predicate result.
         assert_eq!(found, 12);
-        let order: Vec<u8> = SpellingChanges::all().map(|spelling| spelling.0).collect();
+        let order: Vec<u8> = SpellingChangeSet::all_sets().map(|spelling| spelling.0).collect();
         assert_eq!((order[0], order[1], order[127], order[128], order[129]), (1, 0b11, 0xff, 0, 0b10));
     }
 }

@@ -17,16 +17,16 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{Simplifier, SimplifyRule};
 use crate::known::{LUT_AND, OperandFacts};
-use crate::rewrite::Draft;
+use crate::rewrite::InstDraft;
 
 /// Number of bytes in a 32-bit word.
-const BYTES: usize = 4;
+const BYTES_PER_WORD: usize = 4;
 
 /// Maximum length of a chain of dependent instructions to look through for the origin of a byte.
-const MAX_DEPTH: usize = 4;
+const MAX_DEPENDENCE_CHAIN: usize = 4;
 
 /// Selector of a byte of the third operand of `PRMT`. If that operand is the zero register, the byte is zero; ptxas uses this selector too.
-const ZERO_SELECTOR: u32 = 7;
+const ZERO_BYTE_SELECTOR: u32 = 7;
 
 /// Where a byte of a 32-bit word comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,8 +42,8 @@ impl Simplifier {
     /// Returns `None` if nothing changed.
     pub(super) fn simplify_permutation(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let known = self.known(function);
-        let wanted = bytes_of_result(known, function, inst, 0)?;
-        let mut words: SmallVec<[OperandKind; BYTES]> = SmallVec::new();
+        let wanted = byte_sources_of_result(known, function, inst, 0)?;
+        let mut words: SmallVec<[OperandKind; BYTES_PER_WORD]> = SmallVec::new();
         for source in wanted {
             if let ByteSource::Byte(word, _) = source
                 && !words.contains(&word)
@@ -57,19 +57,19 @@ impl Simplifier {
             [first, second] => (first, Operand::new(second)),
             _ => return None,
         };
-        let contents = [first, second.kind].map(|word| bytes_of(known, function, &Operand::new(word), 0));
+        let contents = [first, second.kind].map(|word| byte_sources_of_operand(known, function, &Operand::new(word), 0));
         let is_in_place = |at: usize| wanted[at] == ByteSource::Byte(first, at as u32) || wanted[at] == contents[0][at];
-        if words.len() == 1 && matches!(first, OperandKind::Value(_)) && (0..BYTES).all(is_in_place) {
+        if words.len() == 1 && matches!(first, OperandKind::Value(_)) && (0..BYTES_PER_WORD).all(is_in_place) {
             return self.replace_by_copy(function, inst, Operand::new(first), SimplifyRule::Permutation);
         }
         let mut selectors = 0;
         for (at, source) in wanted.into_iter().enumerate() {
             let selector = match source {
-                ByteSource::Byte(word, byte) => byte + if word == first { 0 } else { BYTES as u32 },
-                ByteSource::Zero if words.len() == 1 => ZERO_SELECTOR,
+                ByteSource::Byte(word, byte) => byte + if word == first { 0 } else { BYTES_PER_WORD as u32 },
+                ByteSource::Zero if words.len() == 1 => ZERO_BYTE_SELECTOR,
                 ByteSource::Zero => contents.iter().flatten().position(|&byte| byte == ByteSource::Zero)? as u32,
             };
-            selectors |= selector << (BYTES * at);
+            selectors |= selector << (BYTES_PER_WORD * at);
         }
         let operands: SmallVec<[Operand; 8]> = smallvec![function.results(inst)[0], Operand::new(first), selectors.into(), second];
         // An instruction that already reads the same words stays as it is: a mask is no slower than a permutation.
@@ -77,19 +77,19 @@ impl Simplifier {
         if words.iter().all(reads) {
             return None;
         }
-        let draft = Draft { opcode: Opcode::PRMT, modifiers: Symbols::new(), operands, result_count: 1 };
+        let draft = InstDraft { opcode: Opcode::PRMT, modifiers: Symbols::new(), operands, result_count: 1 };
         self.replace_if_encodable(function, inst, draft, SimplifyRule::Permutation)
     }
 }
 
 /// Returns where each byte of a 32-bit operand comes from, lowest byte first.
-fn bytes_of(known: OperandFacts<'_>, function: &Function, operand: &Operand, depth: usize) -> [ByteSource; BYTES] {
+fn byte_sources_of_operand(known: OperandFacts<'_>, function: &Function, operand: &Operand, depth: usize) -> [ByteSource; BYTES_PER_WORD] {
     let own = |at: usize| ByteSource::Byte(operand.kind, at as u32);
     if let Some(word) = known.word(operand) {
         return std::array::from_fn(|at| if word >> (8 * at) & 0xff == 0 { ByteSource::Zero } else { own(at) });
     }
-    let defined = known.definition(operand).filter(|_| depth < MAX_DEPTH);
-    if let Some(bytes) = defined.and_then(|(_, inst)| bytes_of_result(known, function, inst, depth + 1)) {
+    let defined = known.definition_of_operand(operand).filter(|_| depth < MAX_DEPENDENCE_CHAIN);
+    if let Some(bytes) = defined.and_then(|(_, inst)| byte_sources_of_result(known, function, inst, depth + 1)) {
         return bytes;
     }
     let most = known.upper_bound(operand);
@@ -98,22 +98,22 @@ fn bytes_of(known: OperandFacts<'_>, function: &Function, operand: &Operand, dep
 
 /// Returns where each byte of the only result of an instruction comes from, lowest byte first; `None` if the instruction does not just move
 /// or clear whole bytes.
-fn bytes_of_result(known: OperandFacts<'_>, function: &Function, inst: Inst, depth: usize) -> Option<[ByteSource; BYTES]> {
+fn byte_sources_of_result(known: OperandFacts<'_>, function: &Function, inst: Inst, depth: usize) -> Option<[ByteSource; BYTES_PER_WORD]> {
     let data = &function.insts[inst];
     let Op::Machine(opcode) = data.op else { return None };
     let sources = function.sources(inst);
-    let of = |source: &Operand| bytes_of(known, function, source, depth);
+    let of = |source: &Operand| byte_sources_of_operand(known, function, source, depth);
     if data.guard.is_some() || data.result_count() != 1 || sources.iter().take(3).any(|source| !source.signs.is_empty()) {
         return None;
     }
     match (opcode, data.modifiers.as_slice(), sources) {
         (Opcode::PRMT, [], [a, selectors, c]) => {
             let selectors = known.word(selectors)?;
-            let selector = |at: usize| (selectors >> (BYTES * at) & 0xf) as usize;
+            let selector = |at: usize| (selectors >> (BYTES_PER_WORD * at) & 0xf) as usize;
             let pair = [of(a), of(c)];
             let byte = |at: usize| {
-                let (word, byte) = (selector(at) / BYTES % 2, selector(at) % BYTES);
-                if selector(at) < 2 * BYTES {
+                let (word, byte) = (selector(at) / BYTES_PER_WORD % 2, selector(at) % BYTES_PER_WORD);
+                if selector(at) < 2 * BYTES_PER_WORD {
                     return Some(pair[word][byte]);
                 }
                 // A selector with its upper bit set gives eight copies of the sign bit of the byte, which is zero if the word is small

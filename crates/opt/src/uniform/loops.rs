@@ -28,27 +28,28 @@ use oriole_isa::{Effect, Opcode, RegFile, Symbols};
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{EXAMPLE_REGISTER, is_uniform_copy, is_uniform_form_encodable, uniform_file, uniform_form};
+use super::{EXAMPLE_REGISTER, is_copy_to_uniform, is_uniform_form_encodable, uniform_form, uniform_register_file};
 use crate::definitions::Definitions;
 use crate::hoist::preheader;
 use crate::known::OperandFacts;
 use crate::legalize::{EncodabilityCache, order};
-use crate::rewrite::{Draft, replace_uses};
+use crate::rewrite::{InstDraft, replace_uses};
 
 /// Maximum number of uniform registers for the loop-carried and loop-invariant values of one loop.
-const MAX_UNIFORM_REGISTERS: usize = 24;
+const MAX_UNIFORM_LOOP_REGISTERS: usize = 24;
 
 /// Moves loop-carried computations to the uniform datapath. Returns the number of instructions moved, and the number of copies to uniform
 /// registers that were removed from loops.
 pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> (usize, usize) {
-    let has_call = |function: &Function, block: Block| function.blocks[block].insts.iter().any(|&inst| is_call(function, inst));
+    let has_call =
+        |function: &Function, block: Block| function.blocks[block].insts.iter().any(|&inst| is_call_writing_uniform(function, inst));
     if function.kind != FunctionKind::Kernel || function.layout.iter().any(|&block| has_call(function, block)) {
         return (0, 0);
     }
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
     let has_copies = |function: &Function, id: LoopId| {
-        loops.blocks(id).iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_uniform_copy(function, inst)))
+        loops.blocks(id).iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_copy_to_uniform(function, inst)))
     };
     if !loops.iter().any(|id| has_copies(function, id)) {
         return (0, 0);
@@ -67,7 +68,7 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
         }
         let definitions = Definitions::compute(function);
         let def_use = DefUse::compute(function);
-        let search = LoopSearch {
+        let search = UniformLoopSearch {
             function,
             definitions: &definitions,
             def_use: &def_use,
@@ -79,7 +80,7 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
         let Some(loop_code) = search.run(encodability) else { continue };
         moved += loop_code.insts.len();
         removed += loop_code.copies.len();
-        LoopRewriter {
+        UniformLoopRewriter {
             definitions: &definitions,
             def_use: &def_use,
             preheader: before,
@@ -92,7 +93,7 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
 }
 
 /// Returns whether an instruction calls a function that may write uniform registers; slow paths of arithmetic do not.
-fn is_call(function: &Function, inst: Inst) -> bool {
+fn is_call_writing_uniform(function: &Function, inst: Inst) -> bool {
     function.insts[inst].is_machine(Opcode::CALL) && !function.calls_slow_path(inst)
 }
 
@@ -135,7 +136,7 @@ enum SourceOrigin {
 }
 
 /// The search for the instructions of one loop that can be moved to the uniform datapath.
-struct LoopSearch<'a> {
+struct UniformLoopSearch<'a> {
     /// The analyzed function.
     function: &'a Function,
     /// For each value, the instruction that defines it.
@@ -152,12 +153,12 @@ struct LoopSearch<'a> {
     id: LoopId,
 }
 
-impl LoopSearch<'_> {
+impl UniformLoopSearch<'_> {
     /// Finds the computations to move; `None` if nothing can be moved, or if moving needs too many registers or copies.
     fn run(&self, encodability: &mut EncodabilityCache) -> Option<UniformLoopCode> {
         let insts = self.loops.blocks(self.id).iter().flat_map(|&block| &self.function.blocks[block].insts);
         let is_known = |inst: Inst| OperandFacts::new(self.function, self.definitions).word(&self.function.sources(inst)[0]).is_some();
-        let is_worthwhile = |inst: &Inst| is_uniform_copy(self.function, *inst) && !is_known(*inst);
+        let is_worthwhile = |inst: &Inst| is_copy_to_uniform(self.function, *inst) && !is_known(*inst);
         let copies: Vec<Inst> = insts.copied().filter(is_worthwhile).collect();
         let movable = self.movable_insts(&copies, encodability);
         let available = |copy: &Inst| match self.origin(&self.function.sources(*copy)[0]) {
@@ -169,11 +170,11 @@ impl LoopSearch<'_> {
         if copies.is_empty() {
             return None;
         }
-        let insts = self.slice_of(&copies);
+        let insts = self.loop_slice_of(&copies);
         let values: FxHashSet<Value> = insts.iter().flat_map(|&inst| self.function.defined(inst)).collect();
-        let kept = self.values_to_keep(&insts, &values, &copies, encodability);
+        let kept = self.values_needed_in_general(&insts, &values, &copies, encodability);
         let loop_code = UniformLoopCode { insts, values, copies, kept_values: kept };
-        let has_registers = self.min_registers(&loop_code) <= MAX_UNIFORM_REGISTERS;
+        let has_registers = self.min_uniform_registers(&loop_code) <= MAX_UNIFORM_LOOP_REGISTERS;
         (has_registers && loop_code.kept_values.len() <= loop_code.copies.len()).then_some(loop_code)
     }
 
@@ -262,7 +263,7 @@ impl LoopSearch<'_> {
     }
 
     /// Returns all instructions of the loop that the sources of `copies` depend on.
-    fn slice_of(&self, copies: &[Inst]) -> Vec<Inst> {
+    fn loop_slice_of(&self, copies: &[Inst]) -> Vec<Inst> {
         let mut needed: Vec<Inst> = Vec::new();
         let mut seen: FxHashSet<Inst> = FxHashSet::default();
         let mut work: Vec<Inst> = copies.to_vec();
@@ -280,7 +281,7 @@ impl LoopSearch<'_> {
     }
 
     /// Returns the moved values that an instruction which is not moved reads and cannot read from a uniform register.
-    fn values_to_keep(
+    fn values_needed_in_general(
         &self,
         insts: &[Inst],
         values: &FxHashSet<Value>,
@@ -300,7 +301,7 @@ impl LoopSearch<'_> {
 
     /// Returns a lower bound of the number of uniform registers that the loop needs: one for each phi, and one for each register that is
     /// defined before the loop.
-    fn min_registers(&self, loop_code: &UniformLoopCode) -> usize {
+    fn min_uniform_registers(&self, loop_code: &UniformLoopCode) -> usize {
         let phis = loop_code.insts.iter().filter(|&&inst| self.function.insts[inst].is(Pseudo::Phi)).count();
         let sources =
             loop_code.insts.iter().chain(&loop_code.copies).flat_map(|&inst| self.function.sources(inst)).filter_map(Operand::part);
@@ -315,17 +316,17 @@ fn can_read_uniform(function: &Function, inst: Inst, values: &FxHashSet<Value>, 
     if opcode.properties().effect != Effect::None {
         return false;
     }
-    let mut draft = Draft::from_inst(function, inst, opcode);
+    let mut draft = InstDraft::from_inst(function, inst, opcode);
     for operand in &mut draft.operands {
         if operand.value().is_some_and(|value| values.contains(&value)) {
             operand.kind = OperandKind::Register { file: RegFile::Uniform, first: EXAMPLE_REGISTER, count: 1 };
         }
     }
-    order::orders(&draft).iter().any(|draft| encodability.is_encodable(function, inst, draft))
+    order::equivalent_source_orders(&draft).iter().any(|draft| encodability.is_encodable(function, inst, draft))
 }
 
 /// Rewrites one loop: replaces the instructions of `loop_code` by their uniform forms.
-struct LoopRewriter<'a> {
+struct UniformLoopRewriter<'a> {
     /// For each value, the instruction that defines it.
     definitions: &'a Definitions,
     /// For each value, its definition and its uses.
@@ -338,7 +339,7 @@ struct LoopRewriter<'a> {
     outside_copies: FxHashMap<Part, Operand>,
 }
 
-impl LoopRewriter<'_> {
+impl UniformLoopRewriter<'_> {
     /// Replaces the chosen instructions by their uniform forms, makes other instructions read the new results, and removes the copies to
     /// uniform registers that are no longer needed.
     fn run(&mut self, function: &mut Function, encodability: &mut EncodabilityCache) {
@@ -346,11 +347,11 @@ impl LoopRewriter<'_> {
         for &copy in &self.loop_code.copies {
             let [result, source] = [0, 1].map(|at| function.operands(copy)[at]);
             let Some(value) = result.value() else { continue };
-            let kind = self.uniform_kind(function, source.kind);
+            let kind = self.make_operand_uniform(function, source.kind);
             replaced.insert(value, Operand::new(kind));
         }
         for &inst in &self.loop_code.insts {
-            self.make_uniform(function, inst);
+            self.make_inst_uniform(function, inst);
         }
         let mut values: Vec<Value> = self.loop_code.values.iter().copied().collect();
         values.sort_unstable();
@@ -362,32 +363,33 @@ impl LoopRewriter<'_> {
             function.blocks[block].insts.retain(|inst| !removed.contains(inst));
         }
         replace_uses(function, &replaced);
-        self.keep_values(function);
+        self.copy_kept_values_to_general(function);
         self.reorder_sources_of_readers(function, encodability);
     }
 
     /// Replaces an instruction or a phi by its uniform form.
-    fn make_uniform(&mut self, function: &mut Function, inst: Inst) {
+    fn make_inst_uniform(&mut self, function: &mut Function, inst: Inst) {
         if function.insts[inst].is(Pseudo::Phi) {
             for at in 1..function.operands(inst).len() {
                 let kind = function.operands(inst)[at].kind;
-                function.operands_mut(inst)[at].kind = self.uniform_kind(function, kind);
+                function.operands_mut(inst)[at].kind = self.make_operand_uniform(function, kind);
             }
             return;
         }
         let Some(mut draft) = uniform_form(function, inst, true) else { return };
         for (at, operand) in draft.operands.iter_mut().enumerate() {
             let is_unused = at > 0 && at < draft.result_count && operand.value().is_some_and(|value| self.def_use.uses(value).is_empty());
-            *operand = if is_unused { Operand::UPT } else { Operand { kind: self.uniform_kind(function, operand.kind), ..*operand } };
+            *operand =
+                if is_unused { Operand::UPT } else { Operand { kind: self.make_operand_uniform(function, operand.kind), ..*operand } };
         }
-        draft.store(function, inst);
+        draft.overwrite_inst(function, inst);
     }
 
     /// Returns the uniform register or constant that replaces an operand of a moved instruction. A general register that is defined before
     /// the loop is copied to a uniform register in the preheader.
-    fn uniform_kind(&mut self, function: &mut Function, kind: OperandKind) -> OperandKind {
+    fn make_operand_uniform(&mut self, function: &mut Function, kind: OperandKind) -> OperandKind {
         match kind {
-            OperandKind::Zero(file) => OperandKind::Zero(uniform_file(file)),
+            OperandKind::Zero(file) => OperandKind::Zero(uniform_register_file(file)),
             OperandKind::Value(part)
                 if !self.loop_code.values.contains(&part.value) && function.values[part.value].file == RegFile::General =>
             {
@@ -413,7 +415,7 @@ impl LoopRewriter<'_> {
 
     /// Copies each moved value that is also needed in a general register right after its definition, and makes the instructions that are
     /// not moved read the copy.
-    fn keep_values(&self, function: &mut Function) {
+    fn copy_kept_values_to_general(&self, function: &mut Function) {
         let moved: FxHashSet<Inst> = self.loop_code.insts.iter().copied().collect();
         for &value in &self.loop_code.kept_values {
             let Some(definition) = self.def_use.definition(value) else { continue };
@@ -444,10 +446,11 @@ impl LoopRewriter<'_> {
         let moved: FxHashSet<Inst> = self.loop_code.insts.iter().chain(&self.loop_code.copies).copied().collect();
         for inst in readers.into_iter().filter(|inst| !moved.contains(inst)) {
             let Op::Machine(opcode) = function.insts[inst].op else { continue };
-            let draft = Draft::from_inst(function, inst, opcode);
-            let fitting = order::orders(&draft).into_iter().find(|draft| encodability.is_encodable(function, inst, draft));
+            let draft = InstDraft::from_inst(function, inst, opcode);
+            let fitting =
+                order::equivalent_source_orders(&draft).into_iter().find(|draft| encodability.is_encodable(function, inst, draft));
             if let Some(fitting) = fitting {
-                fitting.store(function, inst);
+                fitting.overwrite_inst(function, inst);
             }
         }
     }

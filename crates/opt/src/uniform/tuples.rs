@@ -66,11 +66,11 @@ pub(super) fn run(function: &mut Function) -> usize {
     }
     let definitions = Definitions::compute(function);
     let def_use = DefUse::compute(function);
-    blocks.into_iter().map(|block| rewrite_block(function, &definitions, &def_use, block)).sum()
+    blocks.into_iter().map(|block| derive_tuples_in_block(function, &definitions, &def_use, block)).sum()
 }
 
 /// Makes each descriptor tuple of a block depend on the previous one, where possible. Returns the number of tuples changed in this way.
-fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &DefUse, block: Block) -> usize {
+fn derive_tuples_in_block(function: &mut Function, definitions: &Definitions, def_use: &DefUse, block: Block) -> usize {
     let insts = function.blocks[block].insts.clone();
     let positions: FxHashMap<Inst, usize> = insts.iter().enumerate().map(|(position, &inst)| (inst, position)).collect();
     let mut added: FxHashMap<Inst, Vec<Inst>> = FxHashMap::default();
@@ -81,21 +81,21 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
         if !function.is_warpgroup_product(inst) {
             continue;
         }
-        let Some((value, pack)) = tuple_of(function, definitions, inst) else { continue };
+        let Some((value, pack)) = descriptor_tuple_of(function, definitions, inst) else { continue };
         let Some(&position) = positions.get(&pack) else { continue };
         if last.is_some_and(|last| last.value == value) {
             continue;
         }
-        let words = std::array::from_fn(|at| analyze_word(function, definitions, &function.sources(pack)[at]));
+        let words = std::array::from_fn(|at| analyze_descriptor_word(function, definitions, &function.sources(pack)[at]));
         let mut tuple = DescriptorTuple { value, position, words };
         // If several products read the previous tuple, it may still be needed after this product, so it cannot be updated in place.
         let has_one_reader = |value: Value| def_use.uses(value).len() == 1;
         if let Some(last) = last.filter(|last| last.position < position && has_one_reader(last.value)) {
-            let new = derive_words(function, inst, pack, &last, &mut tuple);
+            let new = derive_words_from_last_tuple(function, inst, pack, &last, &mut tuple);
             derived += 1;
             added.insert(pack, new);
         }
-        let copies = copy_words(function, def_use, known, pack, block);
+        let copies = copy_words_of_other_blocks(function, def_use, known, pack, block);
         added.entry(pack).or_default().extend(copies);
         last = Some(tuple);
     }
@@ -108,17 +108,17 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
 
 /// Returns the descriptor tuple of a matrix product, and the pack of four words that defines the tuple; `None` if the tuple is not defined
 /// by such a pack.
-fn tuple_of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<(Value, Inst)> {
+fn descriptor_tuple_of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<(Value, Inst)> {
     let is_tuple = |part: &Part| function.values[part.value].file == RegFile::Uniform && usize::from(part.count) == DESCRIPTOR_WORDS;
     let part = function.sources(inst).iter().filter_map(Operand::part).find(is_tuple)?;
-    let pack = definitions.unguarded(function, part.value)?;
+    let pack = definitions.unguarded_definition_of(function, part.value)?;
     let is_word = |source: &Operand| source.part().is_some_and(|part| part.count == 1);
     let is_pack = function.insts[pack].is(Pseudo::Pack) && function.sources(pack).len() == DESCRIPTOR_WORDS;
     (is_pack && function.sources(pack).iter().all(is_word)).then_some((part.value, pack))
 }
 
 /// Returns how `operand`, one 32-bit word of a descriptor tuple, is computed.
-fn analyze_word(function: &Function, definitions: &Definitions, operand: &Operand) -> DescriptorWord {
+fn analyze_descriptor_word(function: &Function, definitions: &Definitions, operand: &Operand) -> DescriptorWord {
     let known = OperandFacts::new(function, definitions);
     if let Some(number) = known.word(operand) {
         return DescriptorWord::Constant(number);
@@ -126,20 +126,20 @@ fn analyze_word(function: &Function, definitions: &Definitions, operand: &Operan
     let Some(part) = operand.part().filter(|_| operand.signs.is_empty()) else { return DescriptorWord::Unknown };
     // Words of descriptors that are computed before a loop are often in general registers.
     let part = copied_from_general(function, definitions, part).unwrap_or(part);
-    match_sum(function, definitions, part).unwrap_or(DescriptorWord::Sum(part, 0))
+    match_sum_with_constant(function, definitions, part).unwrap_or(DescriptorWord::Sum(part, 0))
 }
 
 /// If a uniform register is a copy of a general register by `R2UR`, returns the general register; otherwise `None`.
 fn copied_from_general(function: &Function, definitions: &Definitions, part: Part) -> Option<Part> {
-    let inst = definitions.unguarded(function, part.value).filter(|&inst| function.insts[inst].is_machine(Opcode::R2UR))?;
+    let inst = definitions.unguarded_definition_of(function, part.value).filter(|&inst| function.insts[inst].is_machine(Opcode::R2UR))?;
     let [source] = function.sources(inst) else { return None };
     source.part().filter(|from| source.signs.is_empty() && from.count == 1 && function.values[from.value].file == RegFile::General)
 }
 
 /// If a register is the sum of another register and a constant, returns it as a [`DescriptorWord::Sum`]; otherwise `None`. A bitwise OR
 /// with bits that are zero in the other register counts as a sum.
-fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Option<DescriptorWord> {
-    let inst = definitions.unguarded(function, part.value)?;
+fn match_sum_with_constant(function: &Function, definitions: &Definitions, part: Part) -> Option<DescriptorWord> {
+    let inst = definitions.unguarded_definition_of(function, part.value)?;
     let data = &function.insts[inst];
     let sources = function.sources(inst);
     let [first, second, ..] = sources else { return None };
@@ -168,7 +168,13 @@ fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Opti
 /// Changes the sources of `pack`, the words of a tuple, to words of the previous tuple or sums of these and constants, where possible.
 /// Words that the product does not read become those of the previous tuple, and `tuple` is updated accordingly. Returns the new
 /// instructions to insert before the pack.
-fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &DescriptorTuple, tuple: &mut DescriptorTuple) -> Vec<Inst> {
+fn derive_words_from_last_tuple(
+    function: &mut Function,
+    product: Inst,
+    pack: Inst,
+    last: &DescriptorTuple,
+    tuple: &mut DescriptorTuple,
+) -> Vec<Inst> {
     let has_matrix_in_registers = function.sources(product)[0].value().is_some();
     let whole = function.whole(last.value);
     let mut new = Vec::new();
@@ -183,7 +189,7 @@ fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &Descr
             (DescriptorWord::Constant(old), DescriptorWord::Constant(number)) if old == number => Operand::from(word),
             (DescriptorWord::Sum(old_base, old), DescriptorWord::Sum(base, number)) if old_base == base => {
                 let step = number.wrapping_sub(old);
-                if step == 0 { Operand::from(word) } else { add_constant(function, pack, word, step, &mut new) }
+                if step == 0 { Operand::from(word) } else { emit_constant_addition(function, pack, word, step, &mut new) }
             }
             _ => continue,
         };
@@ -196,7 +202,7 @@ fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &Descr
 /// product that reads the tuple is often in a loop. The next iteration then reads such a word again, so it must be copied anyway. Without
 /// this copy, the register allocator would try to assign the whole tuple to registers next to the word itself. `known` is the number of
 /// values that existed when `def_use` was computed; newer values are defined in `block`.
-fn copy_words(function: &mut Function, def_use: &DefUse, known: usize, pack: Inst, block: Block) -> Vec<Inst> {
+fn copy_words_of_other_blocks(function: &mut Function, def_use: &DefUse, known: usize, pack: Inst, block: Block) -> Vec<Inst> {
     let mut new = Vec::new();
     for at in 0..DESCRIPTOR_WORDS {
         let source = function.sources(pack)[at];
@@ -218,7 +224,7 @@ fn copy_words(function: &mut Function, def_use: &DefUse, known: usize, pack: Ins
 }
 
 /// Creates the addition of the constant `step` to a word, appends it to `new`, and returns the sum.
-fn add_constant(function: &mut Function, pack: Inst, word: Part, step: u32, new: &mut Vec<Inst>) -> Operand {
+fn emit_constant_addition(function: &mut Function, pack: Inst, word: Part, step: u32, new: &mut Vec<Inst>) -> Operand {
     let value = function.new_value(Class::UR);
     let result = Operand::from(function.whole(value));
     let operands = [result, Operand::UPT, Operand::UPT, word.into(), Operand::from(i64::from(step)), Operand::URZ];

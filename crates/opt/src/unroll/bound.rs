@@ -14,7 +14,7 @@ use crate::definitions::{Definitions, KnownWord};
 use crate::known::OperandFacts;
 
 /// Maximum number of additions to look through between the counter and its next value.
-const MAX_ADDITIONS: usize = 8;
+const MAX_COUNTER_ADDITIONS: usize = 8;
 
 /// A loop that continues while `counter + offset RELATION limit` holds, such as `counter + 4 < limit`, with a loop-invariant limit.
 pub(crate) struct LoopBound {
@@ -40,7 +40,7 @@ impl LoopBound {
     /// Returns the counter and the limit of a counted loop; `None` for other loops.
     pub(crate) fn find(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop) -> Option<LoopBound> {
         let condition = old_loop.condition()?;
-        let compare = definitions.unguarded(function, condition.value).filter(|&inst| old_loop.contains(inst))?;
+        let compare = definitions.unguarded_definition_of(function, condition.value).filter(|&inst| old_loop.contains(inst))?;
         let data = &function.insts[compare];
         let [first, second] = function.results(compare) else { return None };
         let is_first = first.value() == Some(condition.value) && second.value().is_none();
@@ -55,25 +55,25 @@ impl LoopBound {
         }
         let relation = if old_loop.exit_value { inverse_relation(relation)? } else { relation };
         let find = |tested: Operand, limit: Operand, relation: Symbol| {
-            let (counter, offset) = match_counter(function, definitions, old_loop, tested.part()?)?;
-            let next = old_loop.latch_source(function, counter)?.part()?;
-            let (base, step) = base_and_constant(function, definitions, next);
+            let (counter, offset) = match_loop_counter(function, definitions, old_loop, tested.part()?)?;
+            let next = old_loop.latch_phi_source(function, counter)?.part()?;
+            let (base, step) = as_base_plus_constant(function, definitions, next);
             let is_counter = Some(base.value) == function.results(counter)[0].value() && step != 0;
             let is_invariant =
                 limit.value().is_none_or(|value| definitions.definition_of(value).is_some_and(|inst| !old_loop.contains(inst)));
             // An iteration of the unrolled loop skips its last exit test, so the guard of the next unrolled iteration has to imply that
             // this test holds. For `NE` the guard has to cover one more test; for the other relations the guard implies it anyway.
-            let repeats_last_test = old_loop.tests_at_end() && relation == Symbol::NE;
+            let repeats_last_test = old_loop.tests_exit_at_end() && relation == Symbol::NE;
             let offset = if repeats_last_test { offset.wrapping_sub(step) } else { offset };
             let bound = LoopBound { counter, step, offset, relation, is_unsigned, limit, compare, repeats_last_test };
-            (is_counter && is_invariant && bound.is_supported(function, old_loop.tests_at_end())).then_some(bound)
+            (is_counter && is_invariant && bound.is_unrollable_bound(function, old_loop.tests_exit_at_end())).then_some(bound)
         };
         find(left, right, relation).or_else(|| find(right, left, mirrored_relation(relation)))
     }
 
     /// Returns whether the loop can be unrolled with this bound, that is, whether the guard of an unrolled iteration implies all exit tests
     /// that the iteration skips.
-    fn is_supported(&self, function: &Function, tests_at_end: bool) -> bool {
+    fn is_unrollable_bound(&self, function: &Function, tests_exit_at_end: bool) -> bool {
         let is_word = match self.limit.kind {
             OperandKind::Integer(_) | OperandKind::Zero(RegFile::General) | OperandKind::Constant { .. } => true,
             OperandKind::Value(part) => part.count == 1 && function.values[part.value].file == RegFile::General,
@@ -82,7 +82,7 @@ impl LoopBound {
         // With the test at the end, the last test of an unrolled iteration compares `counter + offset - step`, where `counter` is that of
         // the next unrolled iteration. The guard of the next iteration must imply this test. So, in the direction of counting, the compared
         // value must not be behind the counter.
-        let least = if tests_at_end { self.step } else { 0 };
+        let least = if tests_exit_at_end { self.step } else { 0 };
         let goes_to_limit = match self.relation {
             Symbol::LT | Symbol::LE => self.step > 0 && self.offset >= least,
             Symbol::GT | Symbol::GE => self.step < 0 && self.offset <= least,
@@ -93,10 +93,12 @@ impl LoopBound {
 
     /// Returns the difference between the value that the last of the next `tests` exit tests compares with the limit and the present
     /// counter; `None` if it is too large.
-    fn reach(&self, tests: u32) -> Option<i32> {
+    fn last_test_distance(&self, tests: u32) -> Option<i32> {
         let tests = tests + u32::from(self.repeats_last_test);
-        let reach = i64::from(self.step) * i64::from(tests.checked_sub(1)?) + i64::from(self.offset);
-        i32::try_from(reach).ok().filter(|reach| reach.unsigned_abs() < 1 << 30 && self.step.unsigned_abs() < 1 << 24)
+        let last_test_distance = i64::from(self.step) * i64::from(tests.checked_sub(1)?) + i64::from(self.offset);
+        i32::try_from(last_test_distance)
+            .ok()
+            .filter(|last_test_distance| last_test_distance.unsigned_abs() < 1 << 30 && self.step.unsigned_abs() < 1 << 24)
     }
 
     /// Returns the limit if it is a compile-time constant; otherwise `None`.
@@ -113,10 +115,10 @@ impl LoopBound {
     }
 
     /// Returns whether one guard can replace the next `tests` exit tests.
-    pub(crate) fn can_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
-        let Some(reach) = self.reach(tests) else { return false };
+    pub(crate) fn can_replace_tests_by_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
+        let Some(last_test_distance) = self.last_test_distance(tests) else { return false };
         let limit = self.constant_limit(function, definitions);
-        self.relation == Symbol::NE || limit.is_none_or(|limit| self.moved_limit(limit, reach).is_some())
+        self.relation == Symbol::NE || limit.is_none_or(|limit| self.limit_minus_distance(limit, last_test_distance).is_some())
     }
 
     /// Returns upper bounds of the counter's initial value and of the limit, each as a pair: the bound, and whether it is the exact value.
@@ -131,7 +133,7 @@ impl LoopBound {
             Some(operand) => (known.upper_bound(&operand), known.word(&operand).is_some()),
             None => (u64::from(u32::MAX), false),
         };
-        (upper(old_loop.entry_source(function, self.counter)), upper(Some(self.limit)))
+        (upper(old_loop.entry_phi_source(function, self.counter)), upper(Some(self.limit)))
     }
 
     /// Returns an upper bound of the number of iterations from the counter's initial value to the limit. `start` and `limit` are the
@@ -173,16 +175,16 @@ impl LoopBound {
         let first = if self.repeats_last_test { self.offset.wrapping_add(self.step) } else { self.offset };
         let distance = i64::from(first) + i64::from(self.step) * test_index;
         let mut emit = InstEmitter { function, location: self.compare, into };
-        let tested = emit.sum(counter, Operand::from(distance as u32));
-        Some(emit.compare(inverse_relation(self.relation)?, self.is_unsigned, tested, self.limit, and))
+        let tested = emit.emit_word_sum(counter, Operand::from(distance as u32));
+        Some(emit.emit_comparison(inverse_relation(self.relation)?, self.is_unsigned, tested, self.limit, and))
     }
 
-    /// Returns `limit - reach`; `None` if that wraps around.
-    fn moved_limit(&self, limit: u32, reach: i32) -> Option<u32> {
+    /// Returns `limit - last_test_distance`; `None` if that wraps around.
+    fn limit_minus_distance(&self, limit: u32, last_test_distance: i32) -> Option<u32> {
         if self.is_unsigned {
-            u32::try_from(i64::from(limit) - i64::from(reach)).ok()
+            u32::try_from(i64::from(limit) - i64::from(last_test_distance)).ok()
         } else {
-            i32::try_from(i64::from(limit as i32) - i64::from(reach)).ok().map(|moved| moved as u32)
+            i32::try_from(i64::from(limit as i32) - i64::from(last_test_distance)).ok().map(|moved| moved as u32)
         }
     }
 
@@ -194,42 +196,52 @@ impl LoopBound {
         definitions: &Definitions,
         tests: u32,
         into: &mut Vec<Inst>,
-    ) -> Option<GuardOperands> {
-        let reach = self.reach(tests)?;
+    ) -> Option<UnrollGuardOperands> {
+        let last_test_distance = self.last_test_distance(tests)?;
         let known = self.constant_limit(function, definitions);
         let mut emit = InstEmitter { function, location: self.compare, into };
         if self.relation == Symbol::NE {
             let adjusted_limit = match known {
                 Some(limit) => Operand::from(limit.wrapping_sub(self.offset as u32)),
                 None => {
-                    let limit = emit.in_register(self.limit);
-                    emit.sum(limit, Operand::from(self.offset.wrapping_neg() as u32))
+                    let limit = emit.move_to_register(self.limit);
+                    emit.emit_word_sum(limit, Operand::from(self.offset.wrapping_neg() as u32))
                 }
             };
-            return Some(GuardOperands { adjusted_limit, no_wrap: Operand::PT, reach });
+            return Some(UnrollGuardOperands { adjusted_limit, no_wrap: Operand::PT, last_test_distance });
         }
         if let Some(limit) = known {
-            return Some(GuardOperands { adjusted_limit: Operand::from(self.moved_limit(limit, reach)?), no_wrap: Operand::PT, reach });
+            return Some(UnrollGuardOperands {
+                adjusted_limit: Operand::from(self.limit_minus_distance(limit, last_test_distance)?),
+                no_wrap: Operand::PT,
+                last_test_distance,
+            });
         }
-        // `limit - reach` must not wrap around. To test that, the limit is compared with the last value for which the difference does not
+        // `limit - last_test_distance` must not wrap around. To test that, the limit is compared with the last value for which the difference does not
         // wrap around.
         let smallest: i64 = if self.is_unsigned { 0 } else { i64::from(i32::MIN) };
         let largest: i64 = if self.is_unsigned { i64::from(u32::MAX) } else { i64::from(i32::MAX) };
-        let (relation, edge) =
-            if reach >= 0 { (Symbol::GE, smallest + i64::from(reach)) } else { (Symbol::LE, largest + i64::from(reach)) };
-        let limit = emit.in_register(self.limit);
-        let adjusted_limit = emit.sum(limit, Operand::from(reach.wrapping_neg() as u32));
-        let no_wrap =
-            if reach == 0 { Operand::PT } else { emit.compare(relation, self.is_unsigned, limit, Operand::from(edge as u32), Operand::PT) };
-        Some(GuardOperands { adjusted_limit, no_wrap, reach })
+        let (relation, edge) = if last_test_distance >= 0 {
+            (Symbol::GE, smallest + i64::from(last_test_distance))
+        } else {
+            (Symbol::LE, largest + i64::from(last_test_distance))
+        };
+        let limit = emit.move_to_register(self.limit);
+        let adjusted_limit = emit.emit_word_sum(limit, Operand::from(last_test_distance.wrapping_neg() as u32));
+        let no_wrap = if last_test_distance == 0 {
+            Operand::PT
+        } else {
+            emit.emit_comparison(relation, self.is_unsigned, limit, Operand::from(edge as u32), Operand::PT)
+        };
+        Some(UnrollGuardOperands { adjusted_limit, no_wrap, last_test_distance })
     }
 
     /// Appends the guard to `into`: the test whether the next exit tests hold if the counter has the value `counter`. Returns the predicate
     /// of the test. `is_first` means that the unrolled loop is about to be entered; only then `no_wrap` is tested as well.
-    pub(crate) fn emit_guard(
+    pub(crate) fn emit_unroll_guard(
         &self,
         function: &mut Function,
-        guarded: &GuardOperands,
+        guarded: &UnrollGuardOperands,
         counter: Operand,
         is_first: bool,
         into: &mut Vec<Inst>,
@@ -237,31 +249,31 @@ impl LoopBound {
         let mut emit = InstEmitter { function, location: self.compare, into };
         if self.relation != Symbol::NE {
             let no_wrap = if is_first { guarded.no_wrap } else { Operand::PT };
-            return emit.compare(self.relation, self.is_unsigned, counter, guarded.adjusted_limit, no_wrap);
+            return emit.emit_comparison(self.relation, self.is_unsigned, counter, guarded.adjusted_limit, no_wrap);
         }
         // The distance from the first tested value to the limit must exceed the distance from the first to the last tested value; then none
         // of the tested values equals the limit.
         let distance = match (guarded.adjusted_limit.integer(), self.step > 0) {
             (Some(0), false) => counter,
-            (Some(number), false) => emit.sum(counter, Operand::from((number as u32).wrapping_neg())),
-            (_, true) => emit.sum(counter.negated(), guarded.adjusted_limit),
-            (None, false) => emit.sum(counter, guarded.adjusted_limit.negated()),
+            (Some(number), false) => emit.emit_word_sum(counter, Operand::from((number as u32).wrapping_neg())),
+            (_, true) => emit.emit_word_sum(counter.negated(), guarded.adjusted_limit),
+            (None, false) => emit.emit_word_sum(counter, guarded.adjusted_limit.negated()),
         };
-        let last = guarded.reach.wrapping_sub(self.offset).unsigned_abs();
-        emit.compare(Symbol::GT, true, distance, Operand::from(last), Operand::PT)
+        let last = guarded.last_test_distance.wrapping_sub(self.offset).unsigned_abs();
+        emit.emit_comparison(Symbol::GT, true, distance, Operand::from(last), Operand::PT)
     }
 }
 
 /// The loop-invariant operands of a *guard*: one comparison before an unrolled iteration which implies that all exit tests that the
 /// iteration omits would continue the loop.
-pub(crate) struct GuardOperands {
-    /// The operand that the counter is compared with: `limit - reach`, or for `NE` `limit - offset`.
+pub(crate) struct UnrollGuardOperands {
+    /// The operand that the counter is compared with: `limit - last_test_distance`, or for `NE` `limit - offset`.
     adjusted_limit: Operand,
     /// A predicate that is true if the computation of `adjusted_limit` did not wrap around.
     no_wrap: Operand,
     /// Difference between the value that the last of the guarded exit tests compares with the limit and the counter at the time of the
     /// guard.
-    reach: i32,
+    last_test_distance: i32,
 }
 
 /// Creates instructions and appends them to a list.
@@ -276,7 +288,7 @@ pub(super) struct InstEmitter<'a> {
 
 impl InstEmitter<'_> {
     /// Appends an instruction with a new value as its first result and `ignored` as the other results. Returns the new value.
-    pub(super) fn define(
+    pub(super) fn emit_definition(
         &mut self,
         class: Class,
         opcode: Opcode,
@@ -294,39 +306,39 @@ impl InstEmitter<'_> {
     }
 
     /// Returns the operand if it is a register; otherwise appends a move to a new register and returns that.
-    pub(super) fn in_register(&mut self, operand: Operand) -> Operand {
-        if operand.value().is_some() { operand } else { self.define(Class::R, Opcode::MOV, &[], &[], &[operand]) }
+    pub(super) fn move_to_register(&mut self, operand: Operand) -> Operand {
+        if operand.value().is_some() { operand } else { self.emit_definition(Class::R, Opcode::MOV, &[], &[], &[operand]) }
     }
 
     /// Appends a 32-bit addition and returns the sum.
-    fn sum(&mut self, one: Operand, other: Operand) -> Operand {
+    fn emit_word_sum(&mut self, one: Operand, other: Operand) -> Operand {
         if other.integer() == Some(0) && one.signs.is_empty() {
             return one;
         }
-        self.define(Class::R, Opcode::IADD3, &[], &[Operand::PT, Operand::PT], &[one, other, Operand::RZ])
+        self.emit_definition(Class::R, Opcode::IADD3, &[], &[Operand::PT, Operand::PT], &[one, other, Operand::RZ])
     }
 
     /// Appends an `ISETP` and returns its predicate, the result of the comparison ANDed with `and`.
-    pub(super) fn compare(&mut self, relation: Symbol, is_unsigned: bool, one: Operand, other: Operand, and: Operand) -> Operand {
+    pub(super) fn emit_comparison(&mut self, relation: Symbol, is_unsigned: bool, one: Operand, other: Operand, and: Operand) -> Operand {
         let signed = [relation, Symbol::AND];
         let unsigned = [relation, Symbol::U32, Symbol::AND];
         let modifiers: &[Symbol] = if is_unsigned { &unsigned } else { &signed };
-        self.define(Class::P, Opcode::ISETP, modifiers, &[Operand::PT], &[one, other, and])
+        self.emit_definition(Class::P, Opcode::ISETP, modifiers, &[Operand::PT], &[one, other, and])
     }
 }
 
 /// If a register is the sum of a phi of the loop header and a constant, returns the phi and the constant; otherwise `None`.
-fn match_counter(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, part: Part) -> Option<(Inst, i32)> {
-    let (base, number) = base_and_constant(function, definitions, part);
+fn match_loop_counter(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, part: Part) -> Option<(Inst, i32)> {
+    let (base, number) = as_base_plus_constant(function, definitions, part);
     let phi = definitions.definition_of(base.value).filter(|&inst| old_loop.is_header_phi(function, inst))?;
     (function.values[base.value].width == 1 && function.values[base.value].file == RegFile::General).then_some((phi, number))
 }
 
 /// Returns a register as the sum of another register and a constant (modulo 2^32), looking through additions of constants. The constant is
 /// 0, and the register is returned itself, if no addition computes it.
-fn base_and_constant(function: &Function, definitions: &Definitions, part: Part) -> (Part, i32) {
+fn as_base_plus_constant(function: &Function, definitions: &Definitions, part: Part) -> (Part, i32) {
     let (mut base, mut number) = (definitions.origin(function, part), 0_i32);
-    for _ in 0..MAX_ADDITIONS {
+    for _ in 0..MAX_COUNTER_ADDITIONS {
         let Some((next, added)) = match_addition(function, definitions, base.value) else { break };
         (base, number) = (definitions.origin(function, next), number.wrapping_add(added));
     }
@@ -336,7 +348,7 @@ fn base_and_constant(function: &Function, definitions: &Definitions, part: Part)
 /// If `value` is computed by an addition of one register and constants, returns the register and the sum of the constants; otherwise
 /// `None`.
 fn match_addition(function: &Function, definitions: &Definitions, value: Value) -> Option<(Part, i32)> {
-    let inst = definitions.unguarded(function, value)?;
+    let inst = definitions.unguarded_definition_of(function, value)?;
     let data = &function.insts[inst];
     if !data.is_machine(Opcode::IADD3) || !data.modifiers.is_empty() || function.results(inst)[0].value() != Some(value) {
         return None;

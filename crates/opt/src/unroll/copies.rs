@@ -10,14 +10,14 @@ use super::shape::UnrollableLoop;
 
 /// Maps the values and blocks of a loop to the values and blocks of one copy of the loop.
 #[derive(Clone, Default)]
-pub(super) struct CopyMapping {
+pub(super) struct LoopCopyMapping {
     /// For each value of the loop, the value that replaces it in the copy.
     values: FxHashMap<Value, Value>,
     /// Each block of the loop with its copy.
     blocks: SmallVec<[(Block, Block); 4]>,
 }
 
-impl CopyMapping {
+impl LoopCopyMapping {
     /// Returns the value that replaces `value` in the copy. A value without a replacement, such as one defined outside the loop, is
     /// returned as it is.
     pub(super) fn value(&self, value: Value) -> Value {
@@ -25,7 +25,7 @@ impl CopyMapping {
     }
 
     /// Makes `copy` the value that replaces `value` in the copy of the loop.
-    pub(super) fn set(&mut self, value: Value, copy: Value) {
+    pub(super) fn set_value(&mut self, value: Value, copy: Value) {
         self.values.insert(value, copy);
     }
 
@@ -57,8 +57,12 @@ impl CopyMapping {
 /// Copies all blocks of a loop, and returns the mapping from the loop to the copy. `start` returns the value that replaces each phi of the
 /// header in this copy. The back edge of the copy goes to the header of the copy, and its exit edge to the exit of the loop, until the
 /// caller changes them.
-pub(super) fn copy_loop(function: &mut Function, old_loop: &UnrollableLoop, start: impl Fn(&Function, Inst) -> Value) -> CopyMapping {
-    let mut mapping = CopyMapping::default();
+pub(super) fn copy_loop_blocks(
+    function: &mut Function,
+    old_loop: &UnrollableLoop,
+    start: impl Fn(&Function, Inst) -> Value,
+) -> LoopCopyMapping {
+    let mut mapping = LoopCopyMapping::default();
     for &block in &old_loop.blocks {
         let copy = function.new_block();
         mapping.blocks.push((block, copy));
@@ -90,7 +94,7 @@ pub(super) fn copy_loop(function: &mut Function, old_loop: &UnrollableLoop, star
 }
 
 /// Copies one instruction with the values and blocks of `mapping`, and returns the copy; the source location stays the same.
-pub(super) fn copy_inst(function: &mut Function, mapping: &CopyMapping, inst: Inst) -> Inst {
+pub(super) fn copy_inst(function: &mut Function, mapping: &LoopCopyMapping, inst: Inst) -> Inst {
     let operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().map(|&operand| mapping.operand(operand)).collect();
     let data = function.insts[inst].clone();
     let guard = data.guard.map(|guard| Guard { kind: mapping.kind(guard.kind), ..guard });
@@ -121,13 +125,13 @@ pub(super) fn set_branches(function: &mut Function, block: Block, taken: Option<
 }
 
 /// Inserts instructions before the branches at the end of a block.
-pub(super) fn insert_before_end(function: &mut Function, block: Block, insts: Vec<Inst>) {
+pub(super) fn insert_before_terminators(function: &mut Function, block: Block, insts: Vec<Inst>) {
     let at = function.blocks[block].insts.len() - function.terminators(block).len();
     function.blocks[block].insts.splice(at..at, insts);
 }
 
 /// In the branches at the end of a block, replaces the target `from` by `to`.
-pub(super) fn redirect(function: &mut Function, block: Block, from: Block, to: Block) {
+pub(super) fn redirect_branches(function: &mut Function, block: Block, from: Block, to: Block) {
     for inst in function.terminators(block).to_vec() {
         for operand in function.operands_mut(inst) {
             if operand.kind == OperandKind::Block(from) {
@@ -138,14 +142,14 @@ pub(super) fn redirect(function: &mut Function, block: Block, from: Block, to: B
 }
 
 /// Adds a source to a phi, for the predecessor block `from`.
-pub(super) fn add_source(function: &mut Function, phi: Inst, source: Operand, from: Block) {
+pub(super) fn add_phi_source(function: &mut Function, phi: Inst, source: Operand, from: Block) {
     let mut operands: SmallVec<[Operand; 8]> = function.operands(phi).iter().copied().collect();
     operands.extend([source, from.into()]);
     function.set_operands(phi, &operands, 1);
 }
 
 /// Creates a phi without sources for each phi of the header. Returns pairs of the old phi and the new one.
-pub(super) fn new_phis(function: &mut Function, header: Block) -> Vec<(Inst, Inst)> {
+pub(super) fn create_header_phis(function: &mut Function, header: Block) -> Vec<(Inst, Inst)> {
     let phis = function.phis(header).to_vec();
     phis.into_iter()
         .map(|phi| {
@@ -162,7 +166,7 @@ pub(super) fn new_phis(function: &mut Function, header: Block) -> Vec<(Inst, Ins
 /// Puts loops into loop-closed SSA form: a value that is defined in a loop and read outside of it gets a phi in the exit block of the loop,
 /// and the instructions outside the loop read the result of that phi instead. `loop_of_block` has, for each block, the index of its loop
 /// (`None` outside of the loops). `exits` has, for each loop, the exiting block and the exit block, which has no other predecessor.
-pub(super) fn close_loops(function: &mut Function, loop_of_block: &[Option<usize>], exits: &[(Block, Block)]) {
+pub(super) fn put_in_loop_closed_form(function: &mut Function, loop_of_block: &[Option<usize>], exits: &[(Block, Block)]) {
     let mut home: Vec<Option<usize>> = vec![None; function.values.len()];
     for &block in &function.layout {
         let Some(number) = loop_of_block.get(block.position()).copied().flatten() else { continue };

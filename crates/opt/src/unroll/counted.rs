@@ -39,9 +39,9 @@ impl CountedLoop {
     }
 
     /// Returns whether one guard can replace the next `tests` exit tests.
-    pub(super) fn can_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
+    pub(super) fn can_replace_tests_by_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
         match self {
-            CountedLoop::Narrow(bound) => bound.can_guard(function, definitions, tests),
+            CountedLoop::Narrow(bound) => bound.can_replace_tests_by_guard(function, definitions, tests),
             CountedLoop::Wide(_) => true,
         }
     }
@@ -69,7 +69,7 @@ impl CountedLoop {
     /// Emits two guards, each of which tests whether the next `tests` exit tests of the old loop hold: one for the counter value `start`,
     /// appended to `before`, and one for the counter value `next`, appended to `end`. Returns the predicates of both; `None` if such a
     /// guard is not possible.
-    pub(super) fn emit_guards(
+    pub(super) fn emit_both_unroll_guards(
         &self,
         function: &mut Function,
         definitions: &Definitions,
@@ -80,14 +80,14 @@ impl CountedLoop {
         match self {
             CountedLoop::Narrow(bound) => {
                 let guarded = bound.emit_guard_operands(function, definitions, tests, before)?;
-                let first = bound.emit_guard(function, &guarded, start, true, before);
-                Some((first, bound.emit_guard(function, &guarded, next, false, end)))
+                let first = bound.emit_unroll_guard(function, &guarded, start, true, before);
+                Some((first, bound.emit_unroll_guard(function, &guarded, next, false, end)))
             }
             CountedLoop::Wide(bound) => {
                 let (start, next) = (start.part()?, next.part()?);
                 let guarded = bound.emit_guard_operands(function, tests, before);
-                let first = bound.emit_guard(function, &guarded, start, tests, true, before);
-                Some((first, bound.emit_guard(function, &guarded, next, tests, false, end)))
+                let first = bound.emit_unroll_guard(function, &guarded, start, tests, true, before);
+                Some((first, bound.emit_unroll_guard(function, &guarded, next, tests, false, end)))
             }
         }
     }

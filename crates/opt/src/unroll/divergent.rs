@@ -30,14 +30,14 @@
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Pseudo, Value};
 use oriole_isa::{Opcode, Symbols};
 
-use super::NewLoop;
+use super::UnrolledLoop;
 use super::bound::LoopBound;
-use super::copies::{CopyMapping, add_source, copy_loop, insert_before_end, set_branches, set_jump};
+use super::copies::{LoopCopyMapping, add_phi_source, copy_loop_blocks, insert_before_terminators, set_branches, set_jump};
 use super::shape::UnrollableLoop;
 use crate::definitions::Definitions;
 
 /// The values of a loop after some of its iterations.
-struct LoopState {
+struct LoopValues {
     /// For each phi of the loop header, its value at the start of the next iteration.
     starts: Vec<(Inst, Value)>,
     /// For each value of the loop that is read after the loop, its value at the end of the last iteration.
@@ -46,7 +46,7 @@ struct LoopState {
 
 /// Unrolls a loop whose exit test is at its end by `factor`. If `is_straight`, the remaining iterations become guarded copies of the body
 /// without a loop; otherwise the old loop executes them. Returns the new blocks.
-pub(super) fn unroll(
+pub(super) fn unroll_divergent_loop(
     function: &mut Function,
     definitions: &Definitions,
     old_loop: &UnrollableLoop,
@@ -54,23 +54,23 @@ pub(super) fn unroll(
 ) -> Option<Vec<Block>> {
     let bound = LoopBound::find(function, definitions, old_loop)?;
     let entry = old_loop.entries[0];
-    let (start, next) = (old_loop.entry_source(function, bound.counter)?, old_loop.latch_source(function, bound.counter)?);
-    let new = NewLoop::create(function, old_loop, factor, None);
+    let (start, next) = (old_loop.entry_phi_source(function, bound.counter)?, old_loop.latch_phi_source(function, bound.counter)?);
+    let new = UnrolledLoop::create(function, old_loop, factor, None);
     let last = new.last();
     let (header, latch) = (new.copies[0].block(old_loop.header), last.block(old_loop.latch));
     let (mut before, mut end) = (Vec::new(), Vec::new());
     let guarded = bound.emit_guard_operands(function, definitions, factor - 1, &mut before)?;
-    let is_worth = bound.emit_guard(function, &guarded, start, true, &mut before);
-    let goes_on = bound.emit_guard(function, &guarded, last.operand(next), false, &mut end);
-    let join_block = new_block(function, old_loop);
-    insert_before_end(function, latch, end);
+    let is_worth = bound.emit_unroll_guard(function, &guarded, start, true, &mut before);
+    let goes_on = bound.emit_unroll_guard(function, &guarded, last.operand(next), false, &mut end);
+    let join_block = new_block_to_exit(function, old_loop);
+    insert_before_terminators(function, latch, end);
     set_branches(function, latch, Some((goes_on, header)), join_block);
-    new.complete_phis(function, old_loop);
-    insert_before_end(function, entry, before);
+    new.add_header_phi_sources(function, old_loop);
+    insert_before_terminators(function, entry, before);
     set_branches(function, entry, Some((is_worth, header)), join_block);
 
-    let state = LoopState::after_paths_meet(function, old_loop, join_block, (entry, None), (latch, last));
-    let counter = Operand::from(function.whole(state.next_start(bound.counter)));
+    let state = LoopValues::at_join_of_paths(function, old_loop, join_block, (entry, None), (latch, last));
+    let counter = Operand::from(function.whole(state.value_in_next_iteration(bound.counter)));
     let mut tests = Vec::new();
     // Threads that skipped the unrolled loop execute the first of the remaining iterations in any case, because the exit test is at the end
     // of the loop.
@@ -78,11 +78,11 @@ pub(super) fn unroll(
     let stops: Option<Vec<Operand>> = (0..count)
         .map(|number| bound.emit_exit_test(function, counter, number - 1, if number == 0 { is_worth } else { Operand::PT }, &mut tests))
         .collect();
-    insert_before_end(function, join_block, tests);
+    insert_before_terminators(function, join_block, tests);
     let stops = stops?;
-    let mut blocks: Vec<Block> = new.copies.iter().flat_map(CopyMapping::copies).chain([join_block]).collect();
+    let mut blocks: Vec<Block> = new.copies.iter().flat_map(LoopCopyMapping::copies).chain([join_block]).collect();
     if is_straight {
-        append_straight_copies(function, old_loop, join_block, state, &stops, &mut blocks);
+        append_guarded_copies(function, old_loop, join_block, state, &stops, &mut blocks);
     } else {
         branch_to_old_loop(function, old_loop, join_block, &state, stops[0]);
     }
@@ -90,7 +90,7 @@ pub(super) fn unroll(
 }
 
 /// Ends the block `join_block` with branches: to the exit of the loop where the predicate `stops` holds, to the old loop elsewhere.
-fn branch_to_old_loop(function: &mut Function, old_loop: &UnrollableLoop, join_block: Block, state: &LoopState, stops: Operand) {
+fn branch_to_old_loop(function: &mut Function, old_loop: &UnrollableLoop, join_block: Block, state: &LoopValues, stops: Operand) {
     set_branches(function, join_block, Some((stops, old_loop.exit)), old_loop.header);
     let entry = old_loop.entries[0];
     for &(phi, value) in &state.starts {
@@ -104,28 +104,28 @@ fn branch_to_old_loop(function: &mut Function, old_loop: &UnrollableLoop, join_b
     for phi in function.phis(old_loop.exit).to_vec() {
         let Some(source) = function.sources(phi)[0].value() else { continue };
         let value = Operand::from(function.whole(state.final_value(source)));
-        add_source(function, phi, value, join_block);
+        add_phi_source(function, phi, value, join_block);
     }
 }
 
 /// Appends a copy of the loop body for each predicate of `stops`, with a branch around the copy for threads in which the predicate holds.
 /// The last copy is followed by the exit block. Adds the new blocks to `blocks`.
-fn append_straight_copies(
+fn append_guarded_copies(
     function: &mut Function,
     old_loop: &UnrollableLoop,
     join_block: Block,
-    state: LoopState,
+    state: LoopValues,
     stops: &[Operand],
     blocks: &mut Vec<Block>,
 ) {
     let (mut state, mut block) = (state, join_block);
     for &stop in stops {
-        let mapping = copy_loop(function, old_loop, |_, phi| state.next_start(phi));
+        let mapping = copy_loop_blocks(function, old_loop, |_, phi| state.value_in_next_iteration(phi));
         let (first, last) = (mapping.block(old_loop.header), mapping.block(old_loop.latch));
-        let after = new_block(function, old_loop);
+        let after = new_block_to_exit(function, old_loop);
         set_branches(function, block, Some((stop, after)), first);
         set_jump(function, last, after);
-        state = LoopState::after_paths_meet(function, old_loop, after, (block, Some(&state)), (last, &mapping));
+        state = LoopValues::at_join_of_paths(function, old_loop, after, (block, Some(&state)), (last, &mapping));
         blocks.extend(mapping.copies().chain([after]));
         block = after;
     }
@@ -136,26 +136,26 @@ fn append_straight_copies(
     }
 }
 
-impl LoopState {
+impl LoopValues {
     /// Creates the phis of `block`, where the path around some iterations meets the path through them, and returns the values of the loop
     /// after these phis. `around` has the predecessor on the first path and the values there (`None` if no iteration was executed);
     /// `through` has the predecessor on the second path and the copy of the body that is the last iteration on it.
-    fn after_paths_meet(
+    fn at_join_of_paths(
         function: &mut Function,
         old_loop: &UnrollableLoop,
         block: Block,
-        around: (Block, Option<&LoopState>),
-        through: (Block, &CopyMapping),
-    ) -> LoopState {
-        let mut state = LoopState { starts: Vec::new(), results: Vec::new() };
+        around: (Block, Option<&LoopValues>),
+        through: (Block, &LoopCopyMapping),
+    ) -> LoopValues {
+        let mut state = LoopValues { starts: Vec::new(), results: Vec::new() };
         let mut insts = Vec::new();
         for phi in function.phis(old_loop.header).to_vec() {
             let old = match around.1 {
-                Some(state) => Some(Operand::from(function.whole(state.next_start(phi)))),
-                None => old_loop.entry_source(function, phi),
+                Some(state) => Some(Operand::from(function.whole(state.value_in_next_iteration(phi)))),
+                None => old_loop.entry_phi_source(function, phi),
             };
-            let (Some(old), Some(next)) = (old, old_loop.latch_source(function, phi)) else { continue };
-            let value = new_phi(function, (old, around.0), (through.1.operand(next), through.0), phi, &mut insts);
+            let (Some(old), Some(next)) = (old, old_loop.latch_phi_source(function, phi)) else { continue };
+            let value = new_two_source_phi(function, (old, around.0), (through.1.operand(next), through.0), phi, &mut insts);
             state.starts.push((phi, value));
             // The values at the start of the next iteration are those that the last iteration computed. They exist, because the loop is not
             // left before its first iteration.
@@ -170,7 +170,7 @@ impl LoopState {
                 Some(state) => Operand::from(function.whole(state.final_value(value))),
                 None => Operand::new(OperandKind::Undefined),
             };
-            let joined = new_phi(function, (old, around.0), (through.1.operand(source), through.0), phi, &mut insts);
+            let joined = new_two_source_phi(function, (old, around.0), (through.1.operand(source), through.0), phi, &mut insts);
             state.results.push((value, joined));
         }
         function.blocks[block].insts.splice(0..0, insts);
@@ -178,7 +178,7 @@ impl LoopState {
     }
 
     /// Returns the value that a phi of the loop header has at the start of the next iteration.
-    fn next_start(&self, phi: Inst) -> Value {
+    fn value_in_next_iteration(&self, phi: Inst) -> Value {
         let found = self.starts.iter().find(|pair| pair.0 == phi);
         found.unwrap_or_else(|| panic!("{phi:?} has no value for the next iteration")).1
     }
@@ -191,7 +191,7 @@ impl LoopState {
 }
 
 /// Creates a block that branches to the exit of the loop, and returns it.
-fn new_block(function: &mut Function, old_loop: &UnrollableLoop) -> Block {
+fn new_block_to_exit(function: &mut Function, old_loop: &UnrollableLoop) -> Block {
     let block = function.new_block();
     set_jump(function, block, old_loop.exit);
     block
@@ -199,7 +199,7 @@ fn new_block(function: &mut Function, old_loop: &UnrollableLoop) -> Block {
 
 /// Creates a phi of two sources with their predecessors, and appends it to `into`. Its register class and source location are those of the
 /// phi `model`. Returns its result.
-fn new_phi(function: &mut Function, one: (Operand, Block), other: (Operand, Block), model: Inst, into: &mut Vec<Inst>) -> Value {
+fn new_two_source_phi(function: &mut Function, one: (Operand, Block), other: (Operand, Block), model: Inst, into: &mut Vec<Inst>) -> Value {
     let class = function.results(model)[0].value().map_or(oriole_ir::Class::R, |value| function.values[value]);
     let value = function.new_value(class);
     let operands = [Operand::from(function.whole(value)), one.0, one.1.into(), other.0, other.1.into()];
@@ -211,7 +211,7 @@ fn new_phi(function: &mut Function, one: (Operand, Block), other: (Operand, Bloc
 
 /// Returns whether the remaining iterations may become guarded copies of the body without a loop: the body is one block of at most `limit`
 /// instructions, none of which has a guard already.
-pub(super) fn fits_straight_copies(function: &Function, old_loop: &UnrollableLoop, limit: usize) -> bool {
+pub(super) fn can_use_straight_copies(function: &Function, old_loop: &UnrollableLoop, limit: usize) -> bool {
     let [block] = old_loop.blocks.as_slice() else { return false };
     let insts = &function.blocks[*block].insts;
     let is_plain = |inst: Inst| match function.insts[inst].op {

@@ -73,13 +73,16 @@ impl UnrollableLoop {
             .flat_map(|&from| flow.successors(from).iter().map(move |&to| (from, to)))
             .filter(|edge| !loops.contains(id, edge.1));
         let (Some((exiting, exit)), None) = (exits.next(), exits.next()) else { return None };
-        if entries.is_empty() || !dominators.dominates(exiting, latch) || !entries.iter().all(|&entry| has_plain_end(function, entry)) {
+        if entries.is_empty()
+            || !dominators.dominates(exiting, latch)
+            || !entries.iter().all(|&entry| ends_with_plain_branches(function, entry))
+        {
             return None;
         }
         let [first, second] = *function.terminators(exiting) else { return None };
         let guard = function.insts[first].guard.filter(|guard| matches!(guard.kind, OperandKind::Value(_)))?;
-        let (taken, other) = (plain_target(function, first)?, plain_target(function, second)?);
-        if taken == other || !blocks.iter().all(|&block| has_plain_end(function, block)) {
+        let (taken, other) = (plain_branch_target(function, first)?, plain_branch_target(function, second)?);
+        if taken == other || !blocks.iter().all(|&block| ends_with_plain_branches(function, block)) {
             return None;
         }
         let leaves_when = (taken == exit) != guard.negated;
@@ -106,7 +109,7 @@ impl UnrollableLoop {
     }
 
     /// Returns whether the exit condition is computed at the end of each iteration.
-    pub(crate) fn tests_at_end(&self) -> bool {
+    pub(crate) fn tests_exit_at_end(&self) -> bool {
         self.exiting == self.latch
     }
 
@@ -121,30 +124,30 @@ impl UnrollableLoop {
     }
 
     /// Returns the source of a header phi for the first iteration; `None` if the loop has several entries.
-    pub(crate) fn entry_source(&self, function: &Function, phi: Inst) -> Option<Operand> {
+    pub(crate) fn entry_phi_source(&self, function: &Function, phi: Inst) -> Option<Operand> {
         let [entry] = *self.entries.as_slice() else { return None };
-        source_from(function, phi, entry)
+        phi_source_for(function, phi, entry)
     }
 
     /// Returns the source of a header phi for the back edge, which is its value in the next iteration.
-    pub(crate) fn latch_source(&self, function: &Function, phi: Inst) -> Option<Operand> {
-        source_from(function, phi, self.latch)
+    pub(crate) fn latch_phi_source(&self, function: &Function, phi: Inst) -> Option<Operand> {
+        phi_source_for(function, phi, self.latch)
     }
 }
 
 /// Returns the source of a phi for the predecessor `from`; `None` if the phi has none.
-fn source_from(function: &Function, phi: Inst, from: Block) -> Option<Operand> {
+fn phi_source_for(function: &Function, phi: Inst, from: Block) -> Option<Operand> {
     let mut pairs = function.sources(phi).chunks_exact(2);
     pairs.find(|pair| pair[1].kind == OperandKind::Block(from)).map(|pair| pair[0])
 }
 
 /// Returns whether all terminators of a block are `BRA` without modifiers.
-fn has_plain_end(function: &Function, block: Block) -> bool {
-    function.terminators(block).iter().all(|&inst| plain_target(function, inst).is_some())
+fn ends_with_plain_branches(function: &Function, block: Block) -> bool {
+    function.terminators(block).iter().all(|&inst| plain_branch_target(function, inst).is_some())
 }
 
 /// Returns the target of a `BRA` without modifiers; `None` for other instructions.
-fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
+fn plain_branch_target(function: &Function, inst: Inst) -> Option<Block> {
     let data = &function.insts[inst];
     match function.operands(inst) {
         [Operand { kind: OperandKind::Block(target), .. }] if data.is_machine(Opcode::BRA) && data.modifiers.is_empty() => Some(*target),

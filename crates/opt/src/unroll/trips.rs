@@ -21,29 +21,29 @@ use crate::known::evaluate_logic;
 use crate::rewrite::single_register;
 
 /// Maximum number of instructions that the exit condition of a loop may depend on.
-const MAX_SLICE_INSTS: usize = 24;
+const MAX_CONDITION_SLICE_INSTS: usize = 24;
 
 /// Returns how often the exit condition of a loop is evaluated. This is the number of iterations if the test is at the end of the loop.
 /// `None` if the number is unknown or above `max_tests`.
-pub(super) fn count_tests(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, max_tests: u32) -> Option<u32> {
+pub(super) fn count_exit_tests(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, max_tests: u32) -> Option<u32> {
     let condition = old_loop.condition()?;
     let mut simulation =
         IterationSimulation { function, definitions, old_loop, phis: FxHashMap::default(), evaluated: FxHashMap::default() };
-    let phis = simulation.phis_of(condition)?;
+    let phis = simulation.phis_of_condition(condition)?;
     if phis.is_empty() {
         return None;
     }
     for &phi in &phis {
-        let words = simulation.words(old_loop.entry_source(function, phi)?.part()?)?;
+        let words = simulation.words(old_loop.entry_phi_source(function, phi)?.part()?)?;
         simulation.phis.insert(function.results(phi)[0].value()?, words);
     }
     for number in 1..=max_tests {
         simulation.evaluated.clear();
-        if simulation.truth(&condition.into())? == old_loop.exit_value {
+        if simulation.predicate_truth(&condition.into())? == old_loop.exit_value {
             return Some(number);
         }
         let next: Option<SmallVec<[_; 2]>> =
-            phis.iter().map(|&phi| simulation.words(old_loop.latch_source(function, phi)?.part()?)).collect();
+            phis.iter().map(|&phi| simulation.words(old_loop.latch_phi_source(function, phi)?.part()?)).collect();
         for (&phi, words) in phis.iter().zip(next?) {
             simulation.phis.insert(function.results(phi)[0].value()?, words);
         }
@@ -73,16 +73,16 @@ struct IterationSimulation<'a> {
 
 impl IterationSimulation<'_> {
     /// Returns the phis of the header that the exit condition depends on; `None` if it depends on too many instructions, or on another phi.
-    fn phis_of(&self, condition: Part) -> Option<SmallVec<[Inst; 2]>> {
+    fn phis_of_condition(&self, condition: Part) -> Option<SmallVec<[Inst; 2]>> {
         let mut found: SmallVec<[Inst; 2]> = SmallVec::new();
-        let mut seen: SmallVec<[Inst; MAX_SLICE_INSTS]> = SmallVec::new();
+        let mut seen: SmallVec<[Inst; MAX_CONDITION_SLICE_INSTS]> = SmallVec::new();
         let mut work: SmallVec<[Value; 8]> = SmallVec::from_slice(&[condition.value]);
         while let Some(value) = work.pop() {
             let Some(inst) = self.definitions.definition_of(value).filter(|&inst| self.old_loop.contains(inst) && !seen.contains(&inst))
             else {
                 continue;
             };
-            if seen.len() == MAX_SLICE_INSTS {
+            if seen.len() == MAX_CONDITION_SLICE_INSTS {
                 return None;
             }
             seen.push(inst);
@@ -90,7 +90,7 @@ impl IterationSimulation<'_> {
                 work.extend(self.function.used(inst).map(|part| part.value));
             } else if self.old_loop.is_header_phi(self.function, inst) {
                 found.push(inst);
-                work.extend(self.old_loop.latch_source(self.function, inst).and_then(|source| source.value()));
+                work.extend(self.old_loop.latch_phi_source(self.function, inst).and_then(|source| source.value()));
             } else {
                 return None;
             }
@@ -100,11 +100,11 @@ impl IterationSimulation<'_> {
 
     /// Returns the contents of all registers of a part; `None` if one of them is unknown.
     fn words(&mut self, part: Part) -> Option<ValueWords> {
-        (0..part.count).map(|number| self.register(single_register(part, number))).collect()
+        (0..part.count).map(|number| self.evaluate_register(single_register(part, number))).collect()
     }
 
     /// Returns the content of one register or predicate in the current iteration; `None` if it is unknown.
-    fn register(&mut self, part: Part) -> RegisterContent {
+    fn evaluate_register(&mut self, part: Part) -> RegisterContent {
         let part = self.definitions.origin(self.function, part);
         if let Some(words) = self.phis.get(&part.value) {
             return words.get(usize::from(part.first)).copied();
@@ -115,53 +115,53 @@ impl IterationSimulation<'_> {
         if let Some(&known) = self.evaluated.get(&(part.value, part.first)) {
             return known;
         }
-        let content = self.compute(part);
+        let content = self.evaluate_definition(part);
         self.evaluated.insert((part.value, part.first), content);
         content
     }
 
     /// Evaluates the instruction of the loop that writes a register, and returns the content of the register; `None` if it is unknown.
-    fn compute(&mut self, part: Part) -> RegisterContent {
-        let inst = self.definitions.unguarded(self.function, part.value).filter(|&inst| self.old_loop.contains(inst))?;
+    fn evaluate_definition(&mut self, part: Part) -> RegisterContent {
+        let inst = self.definitions.unguarded_definition_of(self.function, part.value).filter(|&inst| self.old_loop.contains(inst))?;
         let Op::Machine(opcode) = self.function.insts[inst].op else { return None };
         let result = self.function.results(inst).iter().position(|result| result.value() == Some(part.value))?;
         let modifiers: SmallVec<[Symbol; 4]> = self.function.insts[inst].modifiers.iter().copied().collect();
         let sources: SmallVec<[Operand; 6]> = self.function.sources(inst).iter().copied().collect();
         match (opcode, modifiers.as_slice(), sources.as_slice()) {
-            (Opcode::IADD3, [], [a, b, c]) => self.sum(result, [a, b, c], false),
-            (Opcode::IADD3, [Symbol::X], [a, b, c, carry, other]) if self.truth(other) == Some(false) => {
-                let carry = self.truth(carry)?;
-                self.sum(result, [a, b, c], carry)
+            (Opcode::IADD3, [], [a, b, c]) => self.simulate_sum(result, [a, b, c], false),
+            (Opcode::IADD3, [Symbol::X], [a, b, c, carry, other]) if self.predicate_truth(other) == Some(false) => {
+                let carry = self.predicate_truth(carry)?;
+                self.simulate_sum(result, [a, b, c], carry)
             }
             (Opcode::IMAD, [], [a, b, c]) if result == 0 && [a, b, c].iter().all(|source| source.signs.is_empty()) => {
                 Some(self.word(a)?.wrapping_mul(self.word(b)?).wrapping_add(self.word(c)?))
             }
             (Opcode::LOP3, [Symbol::LUT], [a, b, c, table, unused])
-                if self.function.results(inst).len() == 1 && self.truth(unused) == Some(false) =>
+                if self.function.results(inst).len() == 1 && self.predicate_truth(unused) == Some(false) =>
             {
                 Some(evaluate_logic(table.integer()?, self.word(a)?, self.word(b)?, self.word(c)?))
             }
-            (Opcode::SHF, modifiers, [low, distance, high]) => self.shift(modifiers, low, distance, high),
+            (Opcode::SHF, modifiers, [low, distance, high]) => self.simulate_shift(modifiers, low, distance, high),
             (Opcode::ISETP, [relation, .., Symbol::EX], [a, b, Operand::PT, lower]) if result == 0 => {
-                let lower = self.truth(lower)?;
-                let order = compare(modifiers.contains(&Symbol::U32), self.word(a)?, self.word(b)?);
+                let lower = self.predicate_truth(lower)?;
+                let order = compare_as_integers(modifiers.contains(&Symbol::U32), self.word(a)?, self.word(b)?);
                 let is_true = match *relation {
                     Symbol::NE => order.is_ne() || lower,
                     relation => order.is_eq() && lower || order.is_ne() && relation_holds(relation, order)?,
                 };
-                is_plain_and(&modifiers).then_some(u32::from(is_true))
+                is_known_and_comparison(&modifiers).then_some(u32::from(is_true))
             }
             (Opcode::ISETP, [relation, ..], [a, b, Operand::PT]) if result == 0 => {
-                let order = compare(modifiers.contains(&Symbol::U32), self.word(a)?, self.word(b)?);
+                let order = compare_as_integers(modifiers.contains(&Symbol::U32), self.word(a)?, self.word(b)?);
                 let is_true = relation_holds(*relation, order)?;
-                is_plain_and(&modifiers).then_some(u32::from(is_true))
+                is_known_and_comparison(&modifiers).then_some(u32::from(is_true))
             }
             _ => None,
         }
     }
 
     /// Evaluates the sum of three 32-bit words and a carry. Returns the sum if `result` is 0, and the carry out if `result` is 1.
-    fn sum(&mut self, result: usize, summands: [&Operand; 3], carry: bool) -> RegisterContent {
+    fn simulate_sum(&mut self, result: usize, summands: [&Operand; 3], carry: bool) -> RegisterContent {
         let is_plain = summands.iter().all(|summand| summand.signs.is_empty());
         let mut sum = u64::from(carry);
         for summand in summands {
@@ -181,7 +181,7 @@ impl IterationSimulation<'_> {
     }
 
     /// Evaluates a `SHF`, which shifts the register pair `high:low`, and returns one word of the result.
-    fn shift(&mut self, modifiers: &[Symbol], low: &Operand, distance: &Operand, high: &Operand) -> RegisterContent {
+    fn simulate_shift(&mut self, modifiers: &[Symbol], low: &Operand, distance: &Operand, high: &Operand) -> RegisterContent {
         let is_plain = [low, distance, high].iter().all(|source| source.signs.is_empty());
         let distance = self.word(distance).filter(|&distance| is_plain && distance < 32)?;
         match modifiers {
@@ -199,16 +199,16 @@ impl IterationSimulation<'_> {
             _ if !operand.signs.is_empty() => None,
             OperandKind::Integer(number) => Some(number as u32),
             OperandKind::Zero(RegFile::General | RegFile::Uniform) => Some(0),
-            OperandKind::Value(part) if part.count == 1 => self.register(part),
+            OperandKind::Value(part) if part.count == 1 => self.evaluate_register(part),
             _ => None,
         }
     }
 
     /// Returns the truth value of a predicate operand in the current iteration; `None` if it is unknown.
-    fn truth(&mut self, operand: &Operand) -> Option<bool> {
+    fn predicate_truth(&mut self, operand: &Operand) -> Option<bool> {
         let truth = match operand.kind {
             OperandKind::Zero(RegFile::Predicate | RegFile::UniformPredicate) => true,
-            OperandKind::Value(part) => self.register(part)? != 0,
+            OperandKind::Value(part) => self.evaluate_register(part)? != 0,
             _ => return None,
         };
         Some(truth != operand.signs.has(Signs::NOT))
@@ -216,13 +216,13 @@ impl IterationSimulation<'_> {
 }
 
 /// Returns the order of two words as signed or unsigned integers.
-fn compare(is_unsigned: bool, a: u32, b: u32) -> std::cmp::Ordering {
+fn compare_as_integers(is_unsigned: bool, a: u32, b: u32) -> std::cmp::Ordering {
     if is_unsigned { a.cmp(&b) } else { (a as i32).cmp(&(b as i32)) }
 }
 
 /// Returns whether an `ISETP` with these modifiers ANDs its comparison with the predicate operand, and has only modifiers that the
 /// simulation can evaluate.
-fn is_plain_and(modifiers: &[Symbol]) -> bool {
+fn is_known_and_comparison(modifiers: &[Symbol]) -> bool {
     modifiers.contains(&Symbol::AND) && modifiers[1..].iter().all(|modifier| matches!(*modifier, Symbol::U32 | Symbol::AND | Symbol::EX))
 }
 

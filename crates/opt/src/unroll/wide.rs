@@ -18,7 +18,7 @@ use crate::definitions::{Definitions, KnownWord};
 use crate::rewrite::single_register;
 
 /// Maximum number of additions to look through between the counter and its next value.
-const MAX_ADDITIONS: usize = 8;
+const MAX_COUNTER_ADDITIONS: usize = 8;
 
 /// The lower and the upper half of a 64-bit operand.
 type WidePair = (Operand, Operand);
@@ -45,7 +45,7 @@ pub(super) struct WideLoopBound {
 
 /// The loop-invariant operands of a *guard*: one comparison before an unrolled iteration which implies that all exit tests that the
 /// iteration omits would continue the loop.
-pub(super) struct WideGuardOperands {
+pub(super) struct WideUnrollGuardOperands {
     /// The operand that the counter is compared with: the limit minus a constant.
     adjusted_limit: WidePair,
     /// A predicate that is true if the computation of `adjusted_limit` did not wrap around.
@@ -71,16 +71,16 @@ impl WideLoopBound {
         let relation = if old_loop.exit_value { inverse_relation(relation)? } else { relation };
         let find = |tested: WidePair, limit: WidePair, relation: Symbol| {
             let plain = |operand: Operand| operand.part().filter(|part| part.count == 1 && operand.signs.is_empty());
-            let (counter, offset) = base_and_constant(function, definitions, (plain(tested.0)?, plain(tested.1)?))?;
+            let (counter, offset) = as_base_plus_constant(function, definitions, (plain(tested.0)?, plain(tested.1)?))?;
             let phi = definitions.definition_of(counter).filter(|&inst| old_loop.is_header_phi(function, inst))?;
-            let next = old_loop.latch_source(function, phi)?.part()?;
-            let (base, step) = base_and_constant(function, definitions, (single_register(next, 0), single_register(next, 1)))?;
-            let repeats_last_test = old_loop.tests_at_end() && relation == Symbol::NE;
+            let next = old_loop.latch_phi_source(function, phi)?.part()?;
+            let (base, step) = as_base_plus_constant(function, definitions, (single_register(next, 0), single_register(next, 1)))?;
+            let repeats_last_test = old_loop.tests_exit_at_end() && relation == Symbol::NE;
             let offset = if repeats_last_test { offset.wrapping_sub(step) } else { offset };
             let compares = [lower, upper];
             let bound = WideLoopBound { counter: phi, step, offset, relation, is_unsigned, limit, compares, repeats_last_test };
-            let is_invariant = [limit.0, limit.1].iter().all(|half| is_invariant(function, definitions, old_loop, half));
-            (base == counter && is_invariant && bound.is_supported(old_loop.tests_at_end())).then_some(bound)
+            let is_invariant_half = [limit.0, limit.1].iter().all(|half| is_invariant_half(function, definitions, old_loop, half));
+            (base == counter && is_invariant_half && bound.is_unrollable_bound(old_loop.tests_exit_at_end())).then_some(bound)
         };
         find((left_low, left_high), (right_low, right_high), relation)
             .or_else(|| find((right_low, right_high), (left_low, left_high), mirrored_relation(relation)))
@@ -88,8 +88,8 @@ impl WideLoopBound {
 
     /// Returns whether the loop can be unrolled with this bound, that is, whether the guard of an unrolled iteration implies all exit tests
     /// that the iteration skips.
-    fn is_supported(&self, tests_at_end: bool) -> bool {
-        let least = if tests_at_end { self.step } else { 0 };
+    fn is_unrollable_bound(&self, tests_exit_at_end: bool) -> bool {
+        let least = if tests_exit_at_end { self.step } else { 0 };
         let goes_to_limit = match self.relation {
             Symbol::LT | Symbol::LE => self.step > 0 && self.offset >= least,
             Symbol::GT | Symbol::GE => self.step < 0 && self.offset <= least,
@@ -100,54 +100,60 @@ impl WideLoopBound {
 
     /// Returns the difference between the value that the last of the next `tests` exit tests compares with the limit and the present
     /// counter.
-    fn reach(&self, tests: u32) -> i64 {
+    fn last_test_distance(&self, tests: u32) -> i64 {
         self.step * i64::from(tests + u32::from(self.repeats_last_test) - 1) + self.offset
     }
 
     /// Appends the loop-invariant instructions of the guard that replaces the next `tests` exit tests to `into`. Returns the operands of
     /// the guard.
-    pub(super) fn emit_guard_operands(&self, function: &mut Function, tests: u32, into: &mut Vec<Inst>) -> WideGuardOperands {
-        let reach = self.reach(tests);
+    pub(super) fn emit_guard_operands(&self, function: &mut Function, tests: u32, into: &mut Vec<Inst>) -> WideUnrollGuardOperands {
+        let last_test_distance = self.last_test_distance(tests);
         let mut emit = InstEmitter { function, location: self.compares[1], into };
-        let limit = (emit.in_register(self.limit.0), emit.in_register(self.limit.1));
+        let limit = (emit.move_to_register(self.limit.0), emit.move_to_register(self.limit.1));
         if self.relation == Symbol::NE {
-            return WideGuardOperands { adjusted_limit: emit_add(&mut emit, limit, -self.offset), no_wrap: Operand::PT };
+            return WideUnrollGuardOperands {
+                adjusted_limit: emit_wide_constant_addition(&mut emit, limit, -self.offset),
+                no_wrap: Operand::PT,
+            };
         }
-        // `limit - reach` did not wrap around if it is below the limit for a positive `reach`, and above it for a negative one.
-        let adjusted_limit = emit_add(&mut emit, limit, -reach);
-        let side = if reach > 0 { Symbol::LT } else { Symbol::GT };
-        let no_wrap =
-            if reach == 0 { Operand::PT } else { emit_compare(&mut emit, side, self.is_unsigned, adjusted_limit, limit, Operand::PT) };
-        WideGuardOperands { adjusted_limit, no_wrap }
+        // `limit - last_test_distance` did not wrap around if it is below the limit for a positive `last_test_distance`, and above it for a negative one.
+        let adjusted_limit = emit_wide_constant_addition(&mut emit, limit, -last_test_distance);
+        let side = if last_test_distance > 0 { Symbol::LT } else { Symbol::GT };
+        let no_wrap = if last_test_distance == 0 {
+            Operand::PT
+        } else {
+            emit_wide_comparison(&mut emit, side, self.is_unsigned, adjusted_limit, limit, Operand::PT)
+        };
+        WideUnrollGuardOperands { adjusted_limit, no_wrap }
     }
 
     /// Appends the guard to `into`: the test whether the next `tests` exit tests hold if the counter has the value `counter`. Returns the
     /// predicate of the test. `is_first` means that the unrolled loop is about to be entered; only then `no_wrap` is tested as well.
-    pub(super) fn emit_guard(
+    pub(super) fn emit_unroll_guard(
         &self,
         function: &mut Function,
-        guarded: &WideGuardOperands,
+        guarded: &WideUnrollGuardOperands,
         counter: Part,
         tests: u32,
         is_first: bool,
         into: &mut Vec<Inst>,
     ) -> Operand {
-        let last = self.reach(tests).wrapping_sub(self.offset).unsigned_abs() as u32;
+        let last = self.last_test_distance(tests).wrapping_sub(self.offset).unsigned_abs() as u32;
         let mut emit = InstEmitter { function, location: self.compares[1], into };
         let counter = (Operand::from(single_register(counter, 0)), Operand::from(single_register(counter, 1)));
         if self.relation != Symbol::NE {
             let no_wrap = if is_first { guarded.no_wrap } else { Operand::PT };
-            return emit_compare(&mut emit, self.relation, self.is_unsigned, counter, guarded.adjusted_limit, no_wrap);
+            return emit_wide_comparison(&mut emit, self.relation, self.is_unsigned, counter, guarded.adjusted_limit, no_wrap);
         }
         let (from, to) = if self.step > 0 { (counter, guarded.adjusted_limit) } else { (guarded.adjusted_limit, counter) };
-        let distance = emit_subtract(&mut emit, to, from);
-        emit_compare(&mut emit, Symbol::GT, true, distance, (Operand::from(last), Operand::RZ), Operand::PT)
+        let distance = emit_wide_subtraction(&mut emit, to, from);
+        emit_wide_comparison(&mut emit, Symbol::GT, true, distance, (Operand::from(last), Operand::RZ), Operand::PT)
     }
 }
 
 /// Returns the unguarded comparison in the loop that computes `predicate` as its only result; `None` if another instruction computes it.
 fn defining_comparison(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, predicate: Part) -> Option<Inst> {
-    let inst = definitions.unguarded(function, predicate.value).filter(|&inst| old_loop.contains(inst))?;
+    let inst = definitions.unguarded_definition_of(function, predicate.value).filter(|&inst| old_loop.contains(inst))?;
     let [first, second] = function.results(inst) else { return None };
     let is_first = first.value() == Some(predicate.value) && second.value().is_none();
     let is_plain = function.sources(inst).iter().all(|source| source.signs.is_empty());
@@ -155,7 +161,7 @@ fn defining_comparison(function: &Function, definitions: &Definitions, old_loop:
 }
 
 /// Returns whether one 32-bit half of a limit does not change in the loop.
-fn is_invariant(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, half: &Operand) -> bool {
+fn is_invariant_half(function: &Function, definitions: &Definitions, old_loop: &UnrollableLoop, half: &Operand) -> bool {
     match half.kind {
         OperandKind::Integer(_) | OperandKind::Zero(RegFile::General) | OperandKind::Constant { .. } => true,
         OperandKind::Value(part) => {
@@ -168,10 +174,10 @@ fn is_invariant(function: &Function, definitions: &Definitions, old_loop: &Unrol
 
 /// Returns a 64-bit number, given by its halves, as the sum of a value of two registers and a constant, looking through additions of
 /// constants. `None` if the halves do not come from such a value.
-fn base_and_constant(function: &Function, definitions: &Definitions, halves: (Part, Part)) -> Option<(oriole_ir::Value, i64)> {
+fn as_base_plus_constant(function: &Function, definitions: &Definitions, halves: (Part, Part)) -> Option<(oriole_ir::Value, i64)> {
     let origins = |halves: (Part, Part)| (definitions.origin(function, halves.0), definitions.origin(function, halves.1));
     let (mut halves, mut number) = (origins(halves), 0_i64);
-    for _ in 0..MAX_ADDITIONS {
+    for _ in 0..MAX_COUNTER_ADDITIONS {
         let Some((next, added)) = match_addition(function, definitions, halves) else { break };
         (halves, number) = (origins(next), number.wrapping_add(added));
     }
@@ -183,7 +189,8 @@ fn base_and_constant(function: &Function, definitions: &Definitions, halves: (Pa
 /// If a 64-bit number, given by its halves, is computed by an addition of a constant, returns the halves of the other summand and the
 /// constant; otherwise `None`.
 fn match_addition(function: &Function, definitions: &Definitions, (low, high): (Part, Part)) -> Option<((Part, Part), i64)> {
-    let (lower, upper) = (definitions.unguarded(function, low.value)?, definitions.unguarded(function, high.value)?);
+    let (lower, upper) =
+        (definitions.unguarded_definition_of(function, low.value)?, definitions.unguarded_definition_of(function, high.value)?);
     let is_sum = |inst: Inst, modifiers: &[Symbol], value| {
         let data = &function.insts[inst];
         let is_first = function.results(inst).first().and_then(Operand::value) == Some(value);
@@ -228,35 +235,42 @@ fn match_register_and_constant(function: &Function, definitions: &Definitions, s
 }
 
 /// Emits the 64-bit addition `base + constant`, and returns the sum; `base` itself if the constant is 0.
-fn emit_add(emit: &mut InstEmitter<'_>, base: WidePair, constant: i64) -> WidePair {
+fn emit_wide_constant_addition(emit: &mut InstEmitter<'_>, base: WidePair, constant: i64) -> WidePair {
     if constant == 0 {
         return base;
     }
     let words = (Operand::from(constant as u32), Operand::from((constant >> 32) as u32));
-    emit_sum(emit, base, words)
+    emit_wide_sum(emit, base, words)
 }
 
 /// Emits the 64-bit subtraction `from - subtrahend`, and returns the difference. Adds the negated lower half and, with its carry, the
 /// inverted upper half.
-fn emit_subtract(emit: &mut InstEmitter<'_>, from: WidePair, subtrahend: WidePair) -> WidePair {
-    emit_sum(emit, from, (subtrahend.0.negated(), subtrahend.1.with_signs(Signs::INVERT)))
+fn emit_wide_subtraction(emit: &mut InstEmitter<'_>, from: WidePair, subtrahend: WidePair) -> WidePair {
+    emit_wide_sum(emit, from, (subtrahend.0.negated(), subtrahend.1.with_signs(Signs::INVERT)))
 }
 
 /// Emits a 64-bit addition and returns the sum.
-fn emit_sum(emit: &mut InstEmitter<'_>, one: WidePair, other: WidePair) -> WidePair {
+fn emit_wide_sum(emit: &mut InstEmitter<'_>, one: WidePair, other: WidePair) -> WidePair {
     let carry = emit.function.new_value(Class::P);
     let carry = Operand::from(emit.function.whole(carry));
-    let low = emit.define(Class::R, Opcode::IADD3, &[], &[carry, Operand::PT], &[one.0, other.0, Operand::RZ]);
+    let low = emit.emit_definition(Class::R, Opcode::IADD3, &[], &[carry, Operand::PT], &[one.0, other.0, Operand::RZ]);
     let sources = [one.1, other.1, Operand::RZ, carry, Operand::PT.inverted_predicate()];
-    let high = emit.define(Class::R, Opcode::IADD3, &[Symbol::X], &[Operand::PT, Operand::PT], &sources);
+    let high = emit.emit_definition(Class::R, Opcode::IADD3, &[Symbol::X], &[Operand::PT, Operand::PT], &sources);
     (low, high)
 }
 
 /// Emits a 64-bit comparison, and returns its predicate, ANDed with `and`.
-fn emit_compare(emit: &mut InstEmitter<'_>, relation: Symbol, is_unsigned: bool, one: WidePair, other: WidePair, and: Operand) -> Operand {
-    let low = emit.compare(relation, true, one.0, other.0, Operand::PT);
+fn emit_wide_comparison(
+    emit: &mut InstEmitter<'_>,
+    relation: Symbol,
+    is_unsigned: bool,
+    one: WidePair,
+    other: WidePair,
+    and: Operand,
+) -> Operand {
+    let low = emit.emit_comparison(relation, true, one.0, other.0, Operand::PT);
     let signed = [relation, Symbol::AND, Symbol::EX];
     let unsigned = [relation, Symbol::U32, Symbol::AND, Symbol::EX];
     let modifiers: &[Symbol] = if is_unsigned { &unsigned } else { &signed };
-    emit.define(Class::P, Opcode::ISETP, modifiers, &[Operand::PT], &[one.1, other.1, and, low])
+    emit.emit_definition(Class::P, Opcode::ISETP, modifiers, &[Operand::PT], &[one.1, other.1, and, low])
 }

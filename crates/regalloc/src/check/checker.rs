@@ -4,19 +4,19 @@ use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, R
 use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
-use super::demands::{CheckError, Content, Demands, Location, constant_content, demand};
-use crate::environment::Environment;
+use super::demands::{CheckError, Demands, Location, LocationContent, constant_content, demand};
+use crate::environment::AllocationEnvironment;
 use crate::outcome::Allocation;
 use crate::registers::Reg;
 
 /// The state of the verifier: the function before and after register allocation, and lookup tables for both.
-pub(super) struct Checker<'a> {
+pub(super) struct AllocationChecker<'a> {
     /// The function before allocation, in SSA form.
     pub(super) old: &'a Function,
     /// The function after allocation. Instructions and blocks of the old function have the same numbers in it.
     pub(super) new: &'a Function,
     /// The registers that the allocator was allowed to use.
-    pub(super) env: &'a Environment,
+    pub(super) env: &'a AllocationEnvironment,
     /// The instruction of the old function that defines each value, and the index of the value among its results.
     pub(super) definitions: FxHashMap<Value, (Inst, usize)>,
     /// For each value that a phi of the old function defines: the block that the phi is in.
@@ -30,10 +30,15 @@ pub(super) struct Checker<'a> {
     pub(super) is_reachable: IndexVec<Block, bool>,
 }
 
-impl<'a> Checker<'a> {
+impl<'a> AllocationChecker<'a> {
     /// Builds the lookup tables for the two functions.
-    pub(super) fn new(before: &'a Function, after: &'a Function, env: &'a Environment, allocation: &Allocation) -> Checker<'a> {
-        let mut checker = Checker {
+    pub(super) fn new(
+        before: &'a Function,
+        after: &'a Function,
+        env: &'a AllocationEnvironment,
+        allocation: &Allocation,
+    ) -> AllocationChecker<'a> {
+        let mut checker = AllocationChecker {
             old: before,
             new: after,
             env,
@@ -51,7 +56,7 @@ impl<'a> Checker<'a> {
         }
         for &block in &before.layout {
             for &inst in &before.blocks[block].insts {
-                checker.add_old(block, inst);
+                checker.index_old_inst(block, inst);
             }
         }
         for (copy, moves) in &allocation.guarded_copies {
@@ -63,7 +68,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Adds an instruction of the old function to the lookup tables.
-    fn add_old(&mut self, block: Block, inst: Inst) {
+    fn index_old_inst(&mut self, block: Block, inst: Inst) {
         self.is_old[inst] = true;
         for (number, result) in self.old.results(inst).iter().enumerate() {
             if let Some(value) = result.value() {
@@ -76,15 +81,17 @@ impl<'a> Checker<'a> {
     }
 
     /// Returns whether a block of the new function is also in the old one. The other blocks were created on split edges.
-    pub(super) fn is_old_block(&self, block: Block) -> bool {
+    pub(super) fn is_block_of_old_function(&self, block: Block) -> bool {
         block < self.old.blocks.next_index()
     }
     /// Returns the content of register `register_index` of a value, counted from 0. Copies, packs and phis with one source are replaced by
     /// their sources. `None` if the content is undefined.
-    pub(super) fn resolve(&self, value: Value, register_index: u8) -> Option<Content> {
+    pub(super) fn content_of_value(&self, value: Value, register_index: u8) -> Option<LocationContent> {
         let (mut value, mut register_index) = (value, register_index);
         loop {
-            let Some(&(inst, number)) = self.definitions.get(&value) else { return Some(Content::ValueRegister(value, register_index)) };
+            let Some(&(inst, number)) = self.definitions.get(&value) else {
+                return Some(LocationContent::ValueRegister(value, register_index));
+            };
             let tied = self.old.sources(inst).iter().any(|source| matches!(source.role, Role::Tied(_)));
             let guarded_moves = self.old.insts[inst].guard.is_some() && tied;
             let source = match self.old.insts[inst].op {
@@ -106,11 +113,11 @@ impl<'a> Checker<'a> {
                     register_index = left;
                     found?
                 }
-                Op::Pseudo(Pseudo::Phi) => match self.only_source(inst) {
+                Op::Pseudo(Pseudo::Phi) => match self.source_of_trivial_phi(inst) {
                     Some(source) => source,
-                    None => return Some(Content::ValueRegister(value, register_index)),
+                    None => return Some(LocationContent::ValueRegister(value, register_index)),
                 },
-                _ => return Some(Content::ValueRegister(value, register_index)),
+                _ => return Some(LocationContent::ValueRegister(value, register_index)),
             };
             match source.kind {
                 OperandKind::Value(part) => {
@@ -123,7 +130,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Returns the source of a phi whose block has one reachable predecessor, so that the phi is a copy; `None` for other phis.
-    fn only_source(&self, phi: Inst) -> Option<Operand> {
+    fn source_of_trivial_phi(&self, phi: Inst) -> Option<Operand> {
         let mut pairs = self
             .old
             .sources(phi)
@@ -135,18 +142,25 @@ impl<'a> Checker<'a> {
 
     /// Returns what register `register_index` of an operand of the old function contains, counted from 0; `None` if the content is
     /// undefined.
-    pub(super) fn content_of(&self, operand: &Operand, register_index: u8) -> Option<Content> {
+    pub(super) fn content_of_operand(&self, operand: &Operand, register_index: u8) -> Option<LocationContent> {
         match operand.kind {
-            OperandKind::Value(part) => self.resolve(part.value, part.first + register_index),
+            OperandKind::Value(part) => self.content_of_value(part.value, part.first + register_index),
             _ => constant_content(operand, register_index),
         }
     }
 
     /// Adds demands that the registers starting at `first` hold a part of a value when `inst` executes. A demand says which content a
     /// location must have.
-    pub(super) fn demand_part(&self, part: Part, file: RegFile, first: Reg, demands: &mut Demands, inst: Inst) -> Result<(), CheckError> {
+    pub(super) fn demand_part_in_registers(
+        &self,
+        part: Part,
+        file: RegFile,
+        first: Reg,
+        demands: &mut Demands,
+        inst: Inst,
+    ) -> Result<(), CheckError> {
         for (register_index, register) in first.tuple(part.count).enumerate() {
-            if let Some(content) = self.resolve(part.value, part.first + register_index as u8) {
+            if let Some(content) = self.content_of_value(part.value, part.first + register_index as u8) {
                 demand(demands, Location::Register(file, register), content, || format!("by {inst:?}"))?;
             }
         }

@@ -61,7 +61,7 @@ impl PartialOrd for Location {
 
 /// The content that one register, or one word of a spill slot, has or must have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Content {
+pub(super) enum LocationContent {
     /// One register of an SSA value: the value, and the index of the register in the tuple, counted from 0.
     ValueRegister(Value, u8),
     /// A 32-bit integer, or a predicate as 0 or 1.
@@ -72,11 +72,16 @@ pub(super) enum Content {
 
 /// The demands at one point of the function: for each location, the content that it must have there for the code after the point to be
 /// correct.
-pub(super) type Demands = BTreeMap<Location, Content>;
+pub(super) type Demands = BTreeMap<Location, LocationContent>;
 
 /// Adds a demand that `location` holds `content`. Returns an error if there is already a demand for other content there. The error message
 /// names the origin of the new demand, the text that `origin` returns.
-pub(super) fn demand(demands: &mut Demands, location: Location, content: Content, origin: impl Fn() -> String) -> Result<(), CheckError> {
+pub(super) fn demand(
+    demands: &mut Demands,
+    location: Location,
+    content: LocationContent,
+    origin: impl Fn() -> String,
+) -> Result<(), CheckError> {
     match demands.insert(location, content) {
         Some(other) if other != content => error(format!("{location:?} should hold both {other:?} and {content:?}, {}", origin())),
         _ => Ok(()),
@@ -84,28 +89,28 @@ pub(super) fn demand(demands: &mut Demands, location: Location, content: Content
 }
 
 /// Returns what register `register_index` of a constant operand contains, counted from 0; `None` if the content is undefined.
-pub(super) fn constant_content(operand: &Operand, register_index: u8) -> Option<Content> {
+pub(super) fn constant_content(operand: &Operand, register_index: u8) -> Option<LocationContent> {
     match operand.kind {
         OperandKind::Undefined => None,
         // An integer has 64 bits; the registers after the first two are zero.
         OperandKind::Integer(number) => {
-            Some(Content::Integer(number.checked_shr(32 * u32::from(register_index)).map_or(0, |bits| bits as u32)))
+            Some(LocationContent::Integer(number.checked_shr(32 * u32::from(register_index)).map_or(0, |bits| bits as u32)))
         }
-        OperandKind::Zero(RegFile::General | RegFile::Uniform) => Some(Content::Integer(0)),
-        OperandKind::Zero(_) => Some(Content::Integer(u32::from(operand.signs.is_empty()))),
+        OperandKind::Zero(RegFile::General | RegFile::Uniform) => Some(LocationContent::Integer(0)),
+        OperandKind::Zero(_) => Some(LocationContent::Integer(u32::from(operand.signs.is_empty()))),
         OperandKind::Constant { bank, offset } => {
-            Some(Content::ConstantOperand(OperandKind::Constant { bank, offset: offset + 4 * u32::from(register_index) }))
+            Some(LocationContent::ConstantOperand(OperandKind::Constant { bank, offset: offset + 4 * u32::from(register_index) }))
         }
-        other => Some(Content::ConstantOperand(other)),
+        other => Some(LocationContent::ConstantOperand(other)),
     }
 }
 
 /// Returns whether an operand is the predicate that is always true.
-pub(super) fn is_true(operand: &Operand) -> bool {
+pub(super) fn is_true_predicate(operand: &Operand) -> bool {
     matches!(operand.kind, OperandKind::Zero(RegFile::Predicate | RegFile::UniformPredicate)) && operand.signs.is_empty()
 }
 
 /// Returns whether an operand is the register that is always zero.
-pub(super) fn is_zero(operand: &Operand) -> bool {
+pub(super) fn is_zero_register_operand(operand: &Operand) -> bool {
     matches!(operand.kind, OperandKind::Zero(RegFile::General | RegFile::Uniform))
 }

@@ -3,8 +3,10 @@
 
 use oriole_ir::{Inst, Opcode, Operand, OperandKind, RegFile, Signs};
 
-use super::checker::Checker;
-use super::demands::{CheckError, Content, Demands, Location, constant_content, demand, error, is_true, is_zero};
+use super::checker::AllocationChecker;
+use super::demands::{
+    CheckError, Demands, Location, LocationContent, constant_content, demand, error, is_true_predicate, is_zero_register_operand,
+};
 use crate::registers::Reg;
 
 /// The source of an inserted move: another location, or a constant.
@@ -12,16 +14,16 @@ pub(super) enum MoveSource {
     /// A register or spill slot.
     Location(Location),
     /// A constant, given by the content that the destination gets.
-    Content(Content),
+    LocationContent(LocationContent),
 }
 
 /// A move of one register or 4-byte word, as (destination, source).
 pub(super) type InsertedMove = (Location, MoveSource);
 
-impl Checker<'_> {
+impl AllocationChecker<'_> {
     /// Propagates demands (the content that each location must have) backward over an instruction that the allocator inserted. Returns an
     /// error if it is not a move, a spill load or store, or a rematerialized instruction.
-    pub(super) fn propagate_inserted(&self, inst: Inst, demands: &mut Demands) -> Result<(), CheckError> {
+    pub(super) fn propagate_over_inserted(&self, inst: Inst, demands: &mut Demands) -> Result<(), CheckError> {
         let data = &self.new.insts[inst];
         if data.is_machine(Opcode::BRA) {
             return Ok(());
@@ -35,8 +37,10 @@ impl Checker<'_> {
             let Some(wanted) = demands.remove(&to) else { continue };
             match from {
                 MoveSource::Location(at) => demand(demands, at, wanted, || format!("by {inst:?}"))?,
-                MoveSource::Content(found) if found == wanted || self.is_rematerialized(inst, wanted) => {}
-                MoveSource::Content(found) => return error(format!("{inst:?} puts {found:?} into {to:?} where {wanted:?} is wanted")),
+                MoveSource::LocationContent(found) if found == wanted || self.is_rematerialized(inst, wanted) => {}
+                MoveSource::LocationContent(found) => {
+                    return error(format!("{inst:?} puts {found:?} into {to:?} where {wanted:?} is wanted"));
+                }
             }
         }
         Ok(())
@@ -44,8 +48,8 @@ impl Checker<'_> {
 
     /// Returns whether an inserted instruction rematerializes the value `wanted`: it has the operation and the constant sources of the
     /// value's definition.
-    fn is_rematerialized(&self, inst: Inst, wanted: Content) -> bool {
-        let Content::ValueRegister(value, 0) = wanted else { return false };
+    fn is_rematerialized(&self, inst: Inst, wanted: LocationContent) -> bool {
+        let LocationContent::ValueRegister(value, 0) = wanted else { return false };
         let Some(&(definition, 0)) = self.definitions.get(&value) else { return false };
         let (old, new) = (&self.old.insts[definition], &self.new.insts[inst]);
         let sources = self.old.sources(definition);
@@ -69,25 +73,32 @@ impl Checker<'_> {
         let source = match opcode {
             _ if is_move_opcode(opcode) && operands.len() == 2 => operands[1],
             Opcode::BMOV if operands.len() == 2 && modifiers == [".32"] => operands[1],
-            Opcode::PLOP3 | Opcode::UPLOP3 if modifiers == [".LUT"] && is_true(&operands[1]) && operands[5].integer() == Some(0x80) => {
-                let sources: Vec<&Operand> = operands[2..5].iter().filter(|operand| !is_true(operand)).collect();
+            Opcode::PLOP3 | Opcode::UPLOP3
+                if modifiers == [".LUT"] && is_true_predicate(&operands[1]) && operands[5].integer() == Some(0x80) =>
+            {
+                let sources: Vec<&Operand> = operands[2..5].iter().filter(|operand| !is_true_predicate(operand)).collect();
                 match sources[..] {
                     [] => operands[2],
                     [one] => *one,
                     _ => return None,
                 }
             }
-            Opcode::SEL | Opcode::USEL if modifiers.is_empty() && is_zero(&operands[1]) && operands[2].integer() == Some(1) => {
+            Opcode::SEL | Opcode::USEL
+                if modifiers.is_empty() && is_zero_register_operand(&operands[1]) && operands[2].integer() == Some(1) =>
+            {
                 let flipped = operands[3];
                 flipped.with_signs(flipped.signs.toggled(Signs::NOT))
             }
             Opcode::ISETP | Opcode::UISETP
-                if modifiers == [".NE", ".AND"] && is_true(&operands[1]) && is_zero(&operands[3]) && is_true(&operands[4]) =>
+                if modifiers == [".NE", ".AND"]
+                    && is_true_predicate(&operands[1])
+                    && is_zero_register_operand(&operands[3])
+                    && is_true_predicate(&operands[4]) =>
             {
                 operands[2]
             }
-            Opcode::CS2R if modifiers.is_empty() => return as_clear_pair(operands),
-            Opcode::LDL | Opcode::STL => return self.as_memory_moves(opcode, operands, &modifiers),
+            Opcode::CS2R if modifiers.is_empty() => return as_pair_clearing_moves(operands),
+            Opcode::LDL | Opcode::STL => return self.as_spill_moves(opcode, operands, &modifiers),
             _ => return None,
         };
         let OperandKind::Register { file, first, count: 1 } = operands[0].kind else { return None };
@@ -95,18 +106,18 @@ impl Checker<'_> {
         let from = match source.kind {
             // An instruction with a modifier, such as `LDC.U8`, copies only a part of its source, so it is no move. It may still be a
             // rematerialized instruction.
-            _ if is_partial => MoveSource::Content(Content::ConstantOperand(OperandKind::Undefined)),
+            _ if is_partial => MoveSource::LocationContent(LocationContent::ConstantOperand(OperandKind::Undefined)),
             OperandKind::Register { file, first, count: 1 } if source.signs.is_empty() => {
                 MoveSource::Location(Location::Register(file, Reg::new(first)))
             }
-            _ => MoveSource::Content(constant_content(&source, 0)?),
+            _ => MoveSource::LocationContent(constant_content(&source, 0)?),
         };
         Some(vec![(Location::Register(file, Reg::new(first)), from)])
     }
 
     /// Returns the moves between registers and slots that a spill load or store makes; `None` if it is misaligned or outside of the spill
     /// slots.
-    fn as_memory_moves(&self, opcode: Opcode, operands: &[Operand], modifiers: &[&str]) -> Option<Vec<InsertedMove>> {
+    fn as_spill_moves(&self, opcode: Opcode, operands: &[Operand], modifiers: &[&str]) -> Option<Vec<InsertedMove>> {
         let width: u16 = match modifiers {
             [] => 1,
             [".64"] => 2,
@@ -150,8 +161,12 @@ impl Checker<'_> {
         }
         let operands = self.new.operands(inst);
         let (to, a, b, table) = match data.op.machine()? {
-            Opcode::LOP3 | Opcode::ULOP3 if is_zero(&operands[3]) => (operands[0], operands[1], operands[2], (&operands[4], 0x3c)),
-            Opcode::PLOP3 | Opcode::UPLOP3 if is_true(&operands[4]) => (operands[0], operands[2], operands[3], (&operands[5], 0x28)),
+            Opcode::LOP3 | Opcode::ULOP3 if is_zero_register_operand(&operands[3]) => {
+                (operands[0], operands[1], operands[2], (&operands[4], 0x3c))
+            }
+            Opcode::PLOP3 | Opcode::UPLOP3 if is_true_predicate(&operands[4]) => {
+                (operands[0], operands[2], operands[3], (&operands[5], 0x28))
+            }
             _ => return None,
         };
         if to.kind != a.kind || table.0.integer() != Some(table.1) || !a.signs.is_empty() || !b.signs.is_empty() {
@@ -170,12 +185,13 @@ impl Checker<'_> {
 
 /// Returns the two moves of a `CS2R` that sets two registers to zero; `None` if the `CS2R` reads a special register other than `SRZ`, which
 /// is zero.
-fn as_clear_pair(operands: &[Operand]) -> Option<Vec<InsertedMove>> {
+fn as_pair_clearing_moves(operands: &[Operand]) -> Option<Vec<InsertedMove>> {
     let (OperandKind::Register { file, first, count: 2 }, OperandKind::Name(name)) = (operands[0].kind, operands[1].kind) else {
         return None;
     };
-    let zero =
-        |register: u16| Some((Location::Register(file, Reg::new(register)), MoveSource::Content(constant_content(&Operand::RZ, 0)?)));
+    let zero = |register: u16| {
+        Some((Location::Register(file, Reg::new(register)), MoveSource::LocationContent(constant_content(&Operand::RZ, 0)?)))
+    };
     (name.spelling() == "SRZ").then(|| Some(vec![zero(first)?, zero(first + 1)?])).flatten()
 }
 

@@ -32,22 +32,22 @@ mod shape;
 use oriole_ir::{Block, Function, OperandKind, Pseudo, Role};
 use oriole_support::IndexVec;
 
-use self::checker::Checker;
+use self::checker::AllocationChecker;
 pub use self::demands::CheckError;
-use self::demands::{Content, Demands, Location, demand, error};
-use crate::environment::Environment;
+use self::demands::{Demands, Location, LocationContent, demand, error};
+use crate::environment::AllocationEnvironment;
 use crate::outcome::Allocation;
 use crate::registers::Reg;
 
 /// Verifies an allocation. `before` is the function in SSA form, `after` the allocated function; `env` and `allocation` are the input and
 /// the output of the allocator.
-pub fn check(before: &Function, after: &Function, env: &Environment, allocation: &Allocation) -> Result<(), CheckError> {
-    let checker = Checker::new(before, after, env, allocation);
-    checker.check_shape()?;
+pub fn check(before: &Function, after: &Function, env: &AllocationEnvironment, allocation: &Allocation) -> Result<(), CheckError> {
+    let checker = AllocationChecker::new(before, after, env, allocation);
+    checker.check_insts_and_register_limits()?;
     checker.solve_demands()
 }
 
-impl Checker<'_> {
+impl AllocationChecker<'_> {
     /// Computes the demands (the content that each location must have) at the start of every block by iteration to a fixed point. Checks
     /// the demands at the start of the function.
     fn solve_demands(&self) -> Result<(), CheckError> {
@@ -73,7 +73,7 @@ impl Checker<'_> {
                 }
             }
         }
-        self.check_entry(&at_start[self.new.entry()])
+        self.check_demands_at_entry(&at_start[self.new.entry()])
     }
 
     /// Returns the predecessors of each block of the new function, each once.
@@ -91,10 +91,10 @@ impl Checker<'_> {
 
     /// Checks that each demand at the start of the function is for a value that the pseudo operation `ENTRY` defines in the demanded
     /// register.
-    fn check_entry(&self, demands: &Demands) -> Result<(), CheckError> {
+    fn check_demands_at_entry(&self, demands: &Demands) -> Result<(), CheckError> {
         for (&at, &content) in demands {
             let met = match content {
-                Content::ValueRegister(value, register_index) => self.definitions.get(&value).is_some_and(|&(inst, number)| {
+                LocationContent::ValueRegister(value, register_index) => self.definitions.get(&value).is_some_and(|&(inst, number)| {
                     let result = self.old.results(inst)[number];
                     self.old.insts[inst].is(Pseudo::Entry)
                         && matches!(result.role, Role::Fixed(register)
@@ -121,7 +121,7 @@ impl Checker<'_> {
     ) -> Result<(), CheckError> {
         // Phis name predecessors in the old function. If `from` is a new block on a split edge, that is the only predecessor of `from`.
         let mut origin = from;
-        while !self.is_old_block(origin) {
+        while !self.is_block_of_old_function(origin) {
             let [only] = predecessors[origin][..] else {
                 return error(format!("{origin:?} is new and has no single predecessor"));
             };
@@ -129,13 +129,13 @@ impl Checker<'_> {
         }
         for (&at, &content) in successor_demands {
             let mut content = Some(content);
-            if let Some(Content::ValueRegister(value, register_index)) = content
+            if let Some(LocationContent::ValueRegister(value, register_index)) = content
                 && self.blocks_of_phis.get(&value) == Some(&to)
             {
                 let (phi, _) = self.definitions[&value];
                 let mut pairs = self.old.sources(phi).chunks_exact(2);
                 let source = pairs.find(|pair| pair[1].kind == OperandKind::Block(origin)).map(|pair| pair[0]);
-                content = source.and_then(|source| self.content_of(&source, register_index));
+                content = source.and_then(|source| self.content_of_operand(&source, register_index));
             }
             if let Some(content) = content {
                 demand(demands, at, content, || format!("on the edge from {from:?} to {to:?}"))?;
@@ -148,7 +148,7 @@ impl Checker<'_> {
     fn propagate_block(&self, block: Block, demands: &mut Demands) -> Result<(), CheckError> {
         let insts = &self.new.blocks[block].insts;
         let empty = Vec::new();
-        let old = if self.is_old_block(block) { &self.old.blocks[block].insts } else { &empty };
+        let old = if self.is_block_of_old_function(block) { &self.old.blocks[block].insts } else { &empty };
         // The new block has no `KEEP`, a pseudo operation that the allocator deletes. So the old block is walked in parallel to find the
         // position of each `KEEP`.
         let mut keeps = old.iter().rev().peekable();
@@ -161,10 +161,10 @@ impl Checker<'_> {
                     keeps.next();
                 }
                 keeps.next();
-                self.propagate_original(inst, demands)?;
+                self.propagate_over_original(inst, demands)?;
                 while let Some(&&keep) = keeps.peek().filter(|&&&old| self.old.insts[old].op.machine().is_none()) {
                     if self.old.insts[keep].is(Pseudo::Keep) {
-                        self.demand_kept(keep, demands)?;
+                        self.add_keep_demands(keep, demands)?;
                     }
                     keeps.next();
                 }
@@ -176,7 +176,7 @@ impl Checker<'_> {
                 other.map(|content| demands.insert(first, content));
                 at -= 2;
             } else {
-                self.propagate_inserted(inst, demands)?;
+                self.propagate_over_inserted(inst, demands)?;
             }
         }
         Ok(())

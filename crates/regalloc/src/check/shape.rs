@@ -2,16 +2,16 @@
 
 use oriole_ir::{Inst, OperandKind, RegFile};
 
-use super::checker::Checker;
+use super::checker::AllocationChecker;
 use super::demands::{CheckError, error};
 use crate::registers::Reg;
 
-impl Checker<'_> {
+impl AllocationChecker<'_> {
     /// Checks that each block has the same machine instructions in the same order as before allocation, that no operand is an SSA value,
     /// and that no register is above the limit.
-    pub(super) fn check_shape(&self) -> Result<(), CheckError> {
+    pub(super) fn check_insts_and_register_limits(&self) -> Result<(), CheckError> {
         for &block in &self.new.layout {
-            let is_original = self.is_old_block(block);
+            let is_original = self.is_block_of_old_function(block);
             let insts = &self.new.blocks[block].insts;
             if is_original {
                 let kept = insts.iter().filter(|inst| self.is_old[**inst]);

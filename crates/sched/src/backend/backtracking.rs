@@ -7,7 +7,7 @@
 //! choice that hurts a few steps later is corrected. A decision is changed once at most, and a region takes at most `backtrack-tries`
 //! continuations; so the time is O(n log n + tries × depth × n_ready).
 //!
-//! Registers and units are tracked by [`Resources`], whose [`Undo`] restores the state before an item.
+//! Registers and units are tracked by [`ResourceTracker`], whose [`UndoRecord`] restores the state before an item.
 //!
 //! Example: the unit of `M0` and `M1` (reciprocals) takes an item every 8 cycles; `M1` starts the longer chain but `M0` is ready first.
 //!
@@ -28,18 +28,18 @@ use super::budget::SearchBudget;
 use super::clock::Clock;
 use super::engine::{Proposal, RegionAnalysis, enter_region};
 use super::reason::Reason;
-use super::schedule::{Pick, Schedule, Search};
+use super::schedule::{Schedule, ScheduleDecision, SearchOutcome};
 use super::settings::ScheduleMode;
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted::registers::Groups;
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
-use crate::resource::{RegisterDescriptor, RegisterOperand, ResourceNeeds, ResourceSlot, Resources, Undo};
+use crate::resource::{BlockResourceUsage, RegisterDescriptor, RegisterOperand, ResourceNeeds, ResourceTracker, UndoRecord};
 
 /// Maximum number of ready items that are compared in full per step.
 const MAX_COMPARED_CANDIDATES: usize = 24;
 /// Maximum number of items in a region. Longer runs of items are split, because each step takes time linear in the number of ready items.
-const LONGEST_REGION: usize = 512;
+const MAX_REGION_INSTRUCTIONS: usize = 512;
 
 /// A list scheduler that takes back its last decisions when they lead to a stall; the strategy `backtracking` of the command line.
 pub(super) struct Backtracking;
@@ -81,8 +81,8 @@ impl Strategy for Backtracking {
     }
 
     /// Returns the maximum number of instructions in a region.
-    fn longest_region(&self) -> usize {
-        LONGEST_REGION
+    fn max_region_instructions(&self) -> usize {
+        MAX_REGION_INSTRUCTIONS
     }
 }
 
@@ -94,7 +94,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     let new = best_order(region, groups.as_ref(), budget);
     let exceeded_scarcity = new.exceeds_scarcity(region);
     let best = if new.improves_on(&source, region) { new } else { source };
-    Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
+    Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, SearchOutcome::None) }
 }
 
 /// Schedules a region by the critical path, takes back decisions that lead to a stall, and returns the resulting order. `budget` limits the
@@ -175,7 +175,7 @@ struct UndoableDecision<'a> {
     /// Length of the ready list after the item was removed from it.
     ready_len: usize,
     /// Restores the registers and units to the state before the item.
-    undo: Undo,
+    undo: UndoRecord,
     /// Register groups that became live or dead, with their old liveness.
     old_liveness: Vec<(u32, bool)>,
 }
@@ -197,14 +197,14 @@ struct UndoableOrder<'a, 'g> {
     /// Nodes of the ready items.
     ready: Vec<u32>,
     /// Tracks the registers and units that the issued items use, and can undo the last item.
-    resources: Resources,
+    resources: ResourceTracker,
     /// The registers and units that the issued items occupy.
-    resource_slot: ResourceSlot,
+    resource_slot: BlockResourceUsage,
     /// For each register group, whether it is live after the issued items.
     is_live: Vec<bool>,
     /// For each register group, the number of its readers that have not issued.
     unissued_readers: Vec<u32>,
-    /// For each register group, the number of its first general register in [`Resources`]. The registers of group `n` end where those of
+    /// For each register group, the number of its first general register in [`ResourceTracker`]. The registers of group `n` end where those of
     /// group `n + 1` start.
     first_registers: Vec<u32>,
     /// Number of live general registers at the start of the region.
@@ -228,8 +228,8 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
             earliest: graph.start_cycles(),
             unissued_predecessors: graph.predecessor_counts().to_vec(),
             ready: (0..graph.items() as u32).filter(|&node| graph.predecessor_counts()[node as usize] == 0).collect(),
-            resources: Resources::default(),
-            resource_slot: ResourceSlot::default(),
+            resources: ResourceTracker::default(),
+            resource_slot: BlockResourceUsage::default(),
             is_live: groups.map_or_else(Vec::new, Groups::live_at_start),
             unissued_readers: groups.map_or_else(Vec::new, Groups::reader_counts),
             initial_pressure: groups.map_or(0, |groups| groups.counts_at_start()[0]),
@@ -455,7 +455,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         let mut proposal = Proposal::new(region, groups, order, Reason::OnlyOne);
         let position = |node: u32| region.graph.region.start + node as usize;
         for (pick, step) in proposal.picks.iter_mut().zip(&self.steps) {
-            *pick = Pick { runner_up: step.runner_up.map(position), reason: step.reason, ..*pick };
+            *pick = ScheduleDecision { runner_up: step.runner_up.map(position), reason: step.reason, ..*pick };
         }
         proposal
     }
@@ -470,7 +470,7 @@ mod tests {
     use super::*;
 
     /// Test code: two reciprocals share a unit that takes one every 8 cycles; the one that is ready second has the longer chain after it.
-    const LINES: [&str; 8] = [
+    const TEST_INSTRUCTIONS: [&str; 8] = [
         "FADD R10, R0, R1",
         "MUFU.RCP R20, R0",
         "FADD R21, R20, R1",
@@ -483,7 +483,7 @@ mod tests {
 
     #[test]
     fn a_decision_that_blocks_a_unit_is_taken_back() {
-        let mut bench = TestRegion::new(&LINES);
+        let mut bench = TestRegion::new(&TEST_INSTRUCTIONS);
         bench.settings.stage = AllocationStage::Post;
         bench.settings.knobs = Knobs { backtrack_stall: 2, ..Knobs::default() };
         let (greedy, _) = bench.run(&CriticalPath, &[], &[]);
@@ -496,7 +496,7 @@ mod tests {
 
     #[test]
     fn without_tries_the_order_is_that_of_the_list_scheduler() {
-        let mut bench = TestRegion::new(&LINES);
+        let mut bench = TestRegion::new(&TEST_INSTRUCTIONS);
         bench.settings.stage = AllocationStage::Post;
         bench.settings.knobs = Knobs { backtrack_tries: 0, ..Knobs::default() };
         let (schedule, _) = bench.run(&Backtracking, &[], &[]);
@@ -513,7 +513,7 @@ mod tests {
     /// Undoing a decision restores the ready list, the clock, the registers and the units.
     #[test]
     fn taking_back_restores_the_state() {
-        let mut bench = TestRegion::new(&LINES);
+        let mut bench = TestRegion::new(&TEST_INSTRUCTIONS);
         bench.settings.budget = Budget::UNLIMITED;
         let region = bench.region();
         let mut tracker = PressureTracker::new(bench.code.groups().len());
@@ -532,7 +532,7 @@ mod tests {
             (order.ready.clone(), order.earliest.clone(), order.unissued_predecessors.clone(), figures)
         };
         let mut states = Vec::new();
-        for _ in 0..LINES.len() {
+        for _ in 0..TEST_INSTRUCTIONS.len() {
             states.push(state(&order));
             let (best, _) = order.two_best_candidates();
             order.issue(best.node, Reason::OnlyOne, None);

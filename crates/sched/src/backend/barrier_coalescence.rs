@@ -46,12 +46,12 @@ fn rearrange(function: &mut Function, _: RearrangeContext<'_>) -> Vec<CodeChange
         let mut fences: Vec<Inst> = Vec::new();
         let mut removed: Vec<(Inst, ChangeReason)> = Vec::new();
         for &inst in &function.blocks[block].insts {
-            if let Some(number) = whole_block_barrier(function, inst) {
+            if let Some(number) = thread_block_barrier_number(function, inst) {
                 // Divergent synchronizations (barriers that only some threads execute) are found at the first repeated barrier of the
                 // function, because most functions have none.
                 let is_same = |function: &Function, split: &mut Option<Vec<Inst>>| {
-                    let split = split.get_or_insert_with(|| divergent_synchronizations(function));
-                    function.kind == FunctionKind::Kernel && !split.iter().any(|&other| may_synchronize(function, other, number))
+                    let split = split.get_or_insert_with(|| divergent_barriers_and_calls(function));
+                    function.kind == FunctionKind::Kernel && !split.iter().any(|&other| may_use_barrier_number(function, other, number))
                 };
                 if barrier == Some(number) && is_same(function, &mut split) {
                     removed.push((inst, ChangeReason::RepeatedBarrier));
@@ -60,7 +60,7 @@ fn rearrange(function: &mut Function, _: RearrangeContext<'_>) -> Vec<CodeChange
                 fences.clear();
             } else if is_fence(function, inst) {
                 barrier = None;
-                if fences.iter().any(|&earlier| orders_at_least(function, earlier, inst)) {
+                if fences.iter().any(|&earlier| is_at_least_as_strong_fence(function, earlier, inst)) {
                     removed.push((inst, ChangeReason::RepeatedFence));
                 } else {
                     fences.push(inst);
@@ -77,7 +77,7 @@ fn rearrange(function: &mut Function, _: RearrangeContext<'_>) -> Vec<CodeChange
 }
 
 /// Returns the barrier number of an unguarded `BAR.SYNC` that waits for all threads of the thread block; `None` for other instructions.
-fn whole_block_barrier(function: &Function, inst: Inst) -> Option<i64> {
+fn thread_block_barrier_number(function: &Function, inst: Inst) -> Option<i64> {
     let data = &function.insts[inst];
     let is_plain = data.is_machine(Opcode::BAR) && data.modifiers.first() == Some(&Symbol::SYNC) && data.guard.is_none();
     match function.operands(inst) {
@@ -89,8 +89,8 @@ fn whole_block_barrier(function: &Function, inst: Inst) -> Option<i64> {
 }
 
 /// Returns whether a barrier or a call may make threads wait at, or arrive at, the barrier `number`.
-fn may_synchronize(function: &Function, inst: Inst, number: i64) -> bool {
-    whole_block_barrier(function, inst).is_none_or(|other| other == number)
+fn may_use_barrier_number(function: &Function, inst: Inst, number: i64) -> bool {
+    thread_block_barrier_number(function, inst).is_none_or(|other| other == number)
 }
 
 /// Returns whether an instruction is a fence that this strategy compares with others: an unguarded `MEMBAR`, `ERRBAR`, `CGAERRBAR` or
@@ -104,7 +104,7 @@ fn is_fence(function: &Function, inst: Inst) -> bool {
 
 /// Returns whether the fence `earlier` orders at least the accesses that the fence `later` orders: it has the same opcode, and the same or
 /// a larger scope.
-fn orders_at_least(function: &Function, earlier: Inst, later: Inst) -> bool {
+fn is_at_least_as_strong_fence(function: &Function, earlier: Inst, later: Inst) -> bool {
     let (first, second) = (&function.insts[earlier], &function.insts[later]);
     if first.op != second.op {
         return false;
@@ -132,7 +132,7 @@ fn keeps_barriers_redundant(function: &Function, inst: Inst) -> bool {
 
 /// Returns the barriers and calls that only some threads of a thread block may execute: those between a branch whose condition may differ
 /// among the threads and its reconvergence point.
-fn divergent_synchronizations(function: &Function) -> Vec<Inst> {
+fn divergent_barriers_and_calls(function: &Function) -> Vec<Inst> {
     let flow = ControlFlow::compute(function);
     let post_dominators = PostDominators::compute(function, &flow);
     let mut differs: BitSet<oriole_ir::Value> = BitSet::new(function.values.len());
@@ -188,7 +188,7 @@ fn divergent_synchronizations(function: &Function) -> Vec<Inst> {
     insts
         .filter(|&(block, inst)| {
             is_synchronization(inst)
-                && (split.contains(block) || function.insts[inst].guard.is_some() || whole_block_barrier(function, inst).is_none())
+                && (split.contains(block) || function.insts[inst].guard.is_some() || thread_block_barrier_number(function, inst).is_none())
         })
         .map(|(_, inst)| inst)
         .collect()

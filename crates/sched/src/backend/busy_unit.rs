@@ -13,7 +13,7 @@
 //! The algorithm has three steps:
 //!
 //! 1. **Order of the unit.** The items of the busiest unit are divided into groups. The first group starts with the item that needs the
-//!    fewest items before it; all items that need only a few more ([`NEAR_ITEMS`]) belong to the same group. The next group is found in
+//!    fewest items before it; all items that need only a few more ([`MAX_EXTRA_ITEMS_IN_GROUP`]) belong to the same group. The next group is found in
 //!    the same way, without the items that earlier groups need. Within a group, the longest critical path comes first.
 //! 2. **Heights.** An item of the unit has at least the height of the next item of the unit plus the cycles that it occupies the unit.
 //!    Its predecessors get their heights from that.
@@ -24,9 +24,9 @@
 //! counts issue slots and unit cycles once for each warp of the block that shares the hardware scheduler ([`Costs::in_step`]).
 //!
 //! **Waits.** A warp issues in order, so waiting for a result of the unit delays all items of the unit after the wait. Readers are therefore
-//! placed as if results of the unit took [`READER_DISTANCE`] times as long, if other items are ready.
+//! placed as if results of the unit took [`READER_LATENCY_FACTOR`] times as long, if other items are ready.
 //!
-//! O(n log n) for *n* items; the number of groups is limited ([`MAX_GROUPS`]).
+//! O(n log n) for *n* items; the number of groups is limited ([`MAX_UNIT_ITEM_GROUPS`]).
 
 use std::cmp::Reverse;
 
@@ -35,7 +35,7 @@ use oriole_hardware::units::{UNITS, Unit};
 use super::critical_path::ByCriticalPath;
 use super::engine::{Proposal, RegionAnalysis, enter_region, run};
 use super::reason::Reason;
-use super::schedule::{Schedule, Search};
+use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted::registers::Groups;
 use super::weighted::{self, WeightedScheduling};
@@ -43,16 +43,16 @@ use crate::graph::Graph;
 use crate::pressure::PressureTracker;
 
 /// Minimum number of items that the busiest unit executes. Regions with fewer are scheduled by backend B.
-const MIN_ITEMS: usize = 8;
+const MIN_BUSIEST_UNIT_ITEMS: usize = 8;
 /// Minimum number of cycles that an item occupies the busiest unit. A faster unit is rarely idle for lack of a better order.
-const MIN_ITEM_CYCLES: u32 = 4;
+const MIN_UNIT_CYCLES_PER_ITEM: u32 = 4;
 /// Readers of a result of the busiest unit are placed as if the latency of that result were this many times as long.
-const READER_DISTANCE: u32 = 2;
+const READER_LATENCY_FACTOR: u32 = 2;
 /// An item of the busiest unit joins a group if it needs at most this number of items that the first item of the group does not need.
-const NEAR_ITEMS: u32 = 4;
+const MAX_EXTRA_ITEMS_IN_GROUP: u32 = 4;
 /// Maximum number of groups into which the items of the busiest unit are divided. Finding a group takes time linear in the size of the
 /// region.
-const MAX_GROUPS: usize = 16;
+const MAX_UNIT_ITEM_GROUPS: usize = 16;
 
 /// List scheduling that keeps the slowest unit busy; the strategy `busy-unit` of the command line.
 pub(super) struct BusyUnit;
@@ -98,7 +98,7 @@ impl Strategy for BusyUnit {
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let found = best_order(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
-    found.into_schedule(region, tracker, Search::None)
+    found.into_schedule(region, tracker, SearchOutcome::None)
 }
 
 /// Returns the order of a region by the strategy `busy-unit`; `None` if no unit is busy for most of the time.
@@ -108,10 +108,10 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Option
     let in_step = Region { costs: &costs, ..*region };
     let analysis = RegionAnalysis::new(&in_step);
     let unit = busiest_unit(&analysis)?;
-    let graph = region.graph.with_longer_latencies(READER_DISTANCE * warps, |node| analysis.unit(node) == unit);
+    let graph = region.graph.with_longer_latencies(READER_LATENCY_FACTOR * warps, |node| analysis.unit(node) == unit);
     let in_step = Region { graph: &graph, ..in_step };
     let mut analysis = RegionAnalysis::new(&in_step);
-    let order = order_of_unit(&analysis, unit);
+    let order = order_items_of_unit(&analysis, unit);
     raise_heights(&mut analysis, &order);
     let found = run(&analysis, groups, &mut ByCriticalPath);
     // The length is measured again for a lone warp, as for all other orders.
@@ -135,13 +135,13 @@ fn busiest_unit(analysis: &RegionAnalysis<'_>) -> Option<usize> {
     let arithmetic = [Unit::Alu, Unit::Fma, Unit::Double, Unit::Special].map(Unit::index);
     let slow = |&unit: &usize| {
         let (items, cycles) = uses[unit];
-        items >= MIN_ITEMS && cycles >= MIN_ITEM_CYCLES * items as u32 * costs.issue_cycles() && cycles * 2 >= slots
+        items >= MIN_BUSIEST_UNIT_ITEMS && cycles >= MIN_UNIT_CYCLES_PER_ITEM * items as u32 * costs.issue_cycles() && cycles * 2 >= slots
     };
     arithmetic.into_iter().filter(slow).max_by_key(|&unit| (uses[unit].1, Reverse(unit)))
 }
 
 /// Returns the items that a unit executes, in the order in which they should issue.
-fn order_of_unit(analysis: &RegionAnalysis<'_>, unit: usize) -> Vec<u32> {
+fn order_items_of_unit(analysis: &RegionAnalysis<'_>, unit: usize) -> Vec<u32> {
     let graph = analysis.region.graph;
     let predecessors = Predecessors::new(graph);
     // An item whose result many items read delays all of them if it comes last.
@@ -150,13 +150,14 @@ fn order_of_unit(analysis: &RegionAnalysis<'_>, unit: usize) -> Vec<u32> {
     left.sort_by_key(|&node| (urgency(node), node));
     let mut order = Vec::with_capacity(left.len());
     let mut needed = vec![false; graph.nodes()];
-    for _ in 0..MAX_GROUPS {
-        let missing = predecessors.missing(graph, &needed);
-        let Some(&first) = left.iter().min_by_key(|&&node| missing[node as usize]) else { break };
-        predecessors.mark(first, &mut needed);
-        let missing = predecessors.missing(graph, &needed);
-        let (group, others): (Vec<u32>, Vec<u32>) = left.iter().partition(|&&node| missing[node as usize] <= NEAR_ITEMS);
-        group.iter().for_each(|&node| predecessors.mark(node, &mut needed));
+    for _ in 0..MAX_UNIT_ITEM_GROUPS {
+        let unmarked_node_counts = predecessors.unmarked_node_counts(graph, &needed);
+        let Some(&first) = left.iter().min_by_key(|&&node| unmarked_node_counts[node as usize]) else { break };
+        predecessors.mark_with_predecessors(first, &mut needed);
+        let unmarked_node_counts = predecessors.unmarked_node_counts(graph, &needed);
+        let (group, others): (Vec<u32>, Vec<u32>) =
+            left.iter().partition(|&&node| unmarked_node_counts[node as usize] <= MAX_EXTRA_ITEMS_IN_GROUP);
+        group.iter().for_each(|&node| predecessors.mark_with_predecessors(node, &mut needed));
         order.extend(group);
         left = others;
     }
@@ -215,7 +216,7 @@ impl Predecessors {
     }
 
     /// Sets `needed` for a node and for all nodes that it depends on, directly or indirectly.
-    fn mark(&self, node: u32, needed: &mut [bool]) {
+    fn mark_with_predecessors(&self, node: u32, needed: &mut [bool]) {
         let mut stack = vec![node];
         while let Some(node) = stack.pop() {
             if !std::mem::replace(&mut needed[node as usize], true) {
@@ -226,13 +227,13 @@ impl Predecessors {
 
     /// Returns, for each node, how many nodes must still be issued before its result is available: the node itself and those that it
     /// depends on, without the nodes marked in `needed`. A node that is reached on several paths counts several times.
-    fn missing(&self, graph: &Graph, needed: &[bool]) -> Vec<u32> {
-        let mut missing = vec![0_u32; graph.nodes()];
+    fn unmarked_node_counts(&self, graph: &Graph, needed: &[bool]) -> Vec<u32> {
+        let mut unmarked_node_counts = vec![0_u32; graph.nodes()];
         for &node in graph.order.iter().filter(|&&node| !needed[node as usize]) {
-            let before = self.of(node).iter().fold(0_u32, |sum, &from| sum.saturating_add(missing[from as usize]));
-            missing[node as usize] = before.saturating_add(1);
+            let before = self.of(node).iter().fold(0_u32, |sum, &from| sum.saturating_add(unmarked_node_counts[from as usize]));
+            unmarked_node_counts[node as usize] = before.saturating_add(1);
         }
-        missing
+        unmarked_node_counts
     }
 }
 
@@ -242,7 +243,7 @@ mod tests {
     use super::*;
 
     /// Returns test code for two rows of eight elements: sums each row, subtracts the sum from each element, and computes the exponentials.
-    fn two_rows() -> Vec<String> {
+    fn test_code_of_two_rows() -> Vec<String> {
         let mut lines = Vec::new();
         for row in [0, 100] {
             lines.push(format!("FADD R{}, R{}, R{}", row + 40, row, row + 1));
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_exponentials_of_one_row_come_first() {
-        let lines = two_rows();
+        let lines = test_code_of_two_rows();
         let bench = TestRegion::new(&lines.iter().map(String::as_str).collect::<Vec<_>>());
         let live_in: Vec<u16> = (0..8).chain(100..108).collect();
         let live_out: Vec<u16> = (20..28).chain(120..128).collect();
@@ -280,7 +281,7 @@ mod tests {
     /// after the first exponential, because these stalls are left to the other warps.
     #[test]
     fn warps_in_step_leave_stalls_to_each_other() {
-        let lines = two_rows();
+        let lines = test_code_of_two_rows();
         let mut bench = TestRegion::new(&lines.iter().map(String::as_str).collect::<Vec<_>>());
         let sums_before_first_exponential = |bench: &TestRegion| {
             let (schedule, _) = bench.run(&BusyUnit, &[], &[]);

@@ -93,7 +93,8 @@ impl<'a> Clock<'a> {
     /// issue in that same cycle; `None` if it cannot, in particular on a machine without dual issue.
     pub(super) fn dual_issue_cycle(&self, class: SchedClass, earliest: u32) -> Option<u32> {
         let (at, first) = self.pairable?;
-        (earliest <= at && self.unit_free_cycles[self.costs.unit(class)] <= at && self.costs.can_pair(first, class)).then_some(at)
+        (earliest <= at && self.unit_free_cycles[self.costs.unit(class)] <= at && self.costs.can_dual_issue_pair(first, class))
+            .then_some(at)
     }
 
     /// Records an in-flight instruction that holds a scoreboard until cycle `until`.

@@ -31,7 +31,7 @@ use super::loop_aware::{self, LoopAware, steady_state};
 use super::permutation::{self, Permutation};
 use super::pressure::{self, PressureScheduling};
 use super::reason::Reason;
-use super::schedule::{Schedule, Search};
+use super::schedule::{Schedule, SearchOutcome};
 use super::settings::{AllocationStage, ScheduleMode};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::tensor::{self, TensorScheduling};
@@ -43,7 +43,7 @@ use crate::pressure::PressureTracker;
 const MAX_ITEMS_FOR_ALL_STRATEGIES: usize = 512;
 
 /// The strategies whose orders are compared.
-const MEMBERS: [&dyn Strategy; 10] = [
+const COMPARED_STRATEGIES: [&dyn Strategy; 10] = [
     &WeightedScheduling,
     &TreeScheduling,
     &CriticalPath,
@@ -74,7 +74,7 @@ impl Strategy for Combined {
     fn reasons(&self) -> &'static [Reason] {
         static REASONS: LazyLock<Vec<Reason>> = LazyLock::new(|| {
             let found: BTreeSet<Reason> =
-                MEMBERS.iter().flat_map(|member| member.reasons()).copied().chain([Reason::SourceOrder]).collect();
+                COMPARED_STRATEGIES.iter().flat_map(|member| member.reasons()).copied().chain([Reason::SourceOrder]).collect();
             found.into_iter().collect()
         });
         &REASONS
@@ -110,7 +110,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
         && region.carried.is_empty()
         && !lower_bound(region.code, region.graph, region.costs).is_shorter_than(source.length);
     if is_at_bound {
-        return source.into_schedule(region, tracker, Search::Optimal);
+        return source.into_schedule(region, tracker, SearchOutcome::Optimal);
     }
     let analysis = RegionAnalysis::new(region);
     let items = region.graph.items();
@@ -139,7 +139,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     let mut optimum = None;
     if items <= region.settings.knobs.permutation_size {
         let (proposal, search, _) = permutation::best_order(region, groups, budget);
-        optimum = (search == Search::Optimal).then(|| proposal.cost(region));
+        optimum = (search == SearchOutcome::Optimal).then(|| proposal.cost(region));
         proposals.push(proposal);
     }
     let costs = region.costs.in_step(warps);
@@ -166,7 +166,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     // The strategy `permutation` proves that its order is the shortest by the cost model of issue alone. Another order may have won because
     // of register banks or the cycles per iteration.
     let is_optimal = optimum.is_some_and(|optimum| (best.cost(region).0, best.cost(region).1) <= (optimum.0, optimum.1));
-    let search = if is_optimal { Search::Optimal } else { Search::None };
+    let search = if is_optimal { SearchOutcome::Optimal } else { SearchOutcome::None };
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, search) }
 }
 

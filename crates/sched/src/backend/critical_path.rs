@@ -20,10 +20,10 @@ use super::strategy::{RegionScheduler, Strategy};
 pub(super) struct ByCriticalPath;
 
 impl Priority for ByCriticalPath {
-    const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::DependencyCycle, Reason::MakesReady];
+    const CRITERION_REASONS: &'static [Reason] = &[Reason::Cost, Reason::DependencyCycle, Reason::MakesReady];
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
+    fn criterion_values(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
         [-i64::from(candidate.stall), candidate.height.into(), candidate.newly_ready.into(), 0, 0]
     }
 }

@@ -22,22 +22,22 @@
 
 use super::engine::{Candidate, MAX_CRITERIA, Priority, Proposal, RegionAnalysis, engine_reasons, enter_region, run};
 use super::reason::Reason;
-use super::schedule::{Schedule, Search};
+use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::PressureTracker;
 
 /// The priority function: fewer stall cycles beyond the limit, then the item whose latest predecessor issued most recently (so that a
 /// dependency chain is continued), then the longer critical path.
-struct ByChain {
+struct ByDependencyChain {
     /// Maximum number of stall cycles between two items of a chain; a longer stall leaves the chain.
     tolerated_stall: u32,
 }
 
-impl Priority for ByChain {
-    const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::Chain, Reason::DependencyCycle];
+impl Priority for ByDependencyChain {
+    const CRITERION_REASONS: &'static [Reason] = &[Reason::Cost, Reason::Chain, Reason::DependencyCycle];
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
+    fn criterion_values(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
         let stall = candidate.stall.saturating_sub(self.tolerated_stall);
         [-i64::from(stall), candidate.last_predecessor_step.into(), candidate.height.into(), 0, 0]
     }
@@ -78,17 +78,17 @@ impl Strategy for DepthFirst {
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let analysis = RegionAnalysis::new(region);
-    let proposal = run(&analysis, groups.as_ref(), &mut ByChain { tolerated_stall: region.settings.knobs.depth_stall });
-    keep_fewer_registers(region, proposal, Proposal::original(region, groups.as_ref(), Reason::SourceOrder)).into_schedule(
+    let proposal = run(&analysis, groups.as_ref(), &mut ByDependencyChain { tolerated_stall: region.settings.knobs.depth_stall });
+    choose_fewer_registers(region, proposal, Proposal::original(region, groups.as_ref(), Reason::SourceOrder)).into_schedule(
         region,
         tracker,
-        Search::None,
+        SearchOutcome::None,
     )
 }
 
 /// Returns `new` if it needs fewer registers than the order `source`, or the same number of registers and fewer cycles; otherwise `source`.
 /// After register allocation, only cycles count.
-pub(super) fn keep_fewer_registers(region: &Region<'_>, new: Proposal, source: Proposal) -> Proposal {
+pub(super) fn choose_fewer_registers(region: &Region<'_>, new: Proposal, source: Proposal) -> Proposal {
     let cost = |proposal: &Proposal| {
         let cycles = proposal.length.issued + proposal.length.done;
         (proposal.excess(region), proposal.peak[0], cycles)

@@ -27,19 +27,19 @@
 
 use super::engine::{Candidate, MAX_CRITERIA, Priority, Proposal, RegionAnalysis, engine_reasons, enter_region, schedule_by};
 use super::reason::Reason;
-use super::schedule::{Pick, Schedule, Search};
+use super::schedule::{Schedule, ScheduleDecision, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted::{self, WeightedScheduling};
 use crate::pressure::PressureTracker;
 
 /// The priority function: fewer stall cycles, then dual issue with the previous instruction, then the longer critical path, then more items
 /// that become ready.
-struct ByPairs;
+struct ByDualIssuePairs;
 
-impl Priority for ByPairs {
-    const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::DualIssue, Reason::DependencyCycle, Reason::MakesReady];
+impl Priority for ByDualIssuePairs {
+    const CRITERION_REASONS: &'static [Reason] = &[Reason::Cost, Reason::DualIssue, Reason::DependencyCycle, Reason::MakesReady];
 
-    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
+    fn criterion_values(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
         [-i64::from(candidate.stall), candidate.can_dual_issue.into(), candidate.height.into(), candidate.newly_ready.into(), 0]
     }
 }
@@ -61,7 +61,7 @@ impl Strategy for DualIssue {
     }
 
     fn scheduler(&self) -> RegionScheduler {
-        Box::new(|region, tracker| schedule_by(region, tracker, &mut ByPairs))
+        Box::new(|region, tracker| schedule_by(region, tracker, &mut ByDualIssuePairs))
     }
 
     fn reports_register_demand(&self) -> bool {
@@ -111,21 +111,21 @@ fn schedule_pairs(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedul
     let groups = enter_region(region, tracker);
     let first = weighted::best_order(region, groups.as_ref());
     if !region.costs.dual_issue() {
-        return first.into_schedule(region, tracker, Search::None);
+        return first.into_schedule(region, tracker, SearchOutcome::None);
     }
     let order = fill_second_slots(region, &first.order);
     let mut second = Proposal::new(region, groups.as_ref(), order, Reason::DualIssue);
     let is_better = second.excess(region) <= first.excess(region) && second.length.is_shorter_than(first.length);
     if !is_better {
-        return first.into_schedule(region, tracker, Search::None);
+        return first.into_schedule(region, tracker, SearchOutcome::None);
     }
     // Instructions that did not move keep the reason that backend B gave.
     for (at, pick) in second.picks.iter_mut().enumerate() {
         if let Some(old) = first.picks.get(at).filter(|old| old.picked == pick.picked) {
-            *pick = Pick { cycle: pick.cycle, ..*old };
+            *pick = ScheduleDecision { cycle: pick.cycle, ..*old };
         }
     }
-    second.into_schedule(region, tracker, Search::None)
+    second.into_schedule(region, tracker, SearchOutcome::None)
 }
 
 /// Returns the order `order`, changed so that an instruction that would issue alone is followed by a partner: the first of the next
@@ -148,7 +148,7 @@ fn fill_second_slots(region: &Region<'_>, order: &[u32]) -> Vec<u32> {
         if item(next).opcode.is_none() {
             continue;
         }
-        if unpaired.take().is_some_and(|first| costs.can_pair(item(first).class, item(next).class)) {
+        if unpaired.take().is_some_and(|first| costs.can_dual_issue_pair(item(first).class, item(next).class)) {
             continue;
         }
         let depends = |other: u32| graph.successors(next).iter().any(|edge| edge.node == other);
@@ -156,7 +156,7 @@ fn fill_second_slots(region: &Region<'_>, order: &[u32]) -> Vec<u32> {
             !is_placed[other as usize]
                 && left[other as usize] == 0
                 && item(other).opcode.is_some()
-                && costs.can_pair(item(next).class, item(other).class)
+                && costs.can_dual_issue_pair(item(next).class, item(other).class)
                 && !depends(other)
         };
         match pending.iter().take(window).find(is_partner).copied() {
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     /// Four sums of the FMA unit, then four of the ALU; all are independent.
-    const LINES: [&str; 8] = [
+    const TEST_INSTRUCTIONS: [&str; 8] = [
         "FADD R10, R0, R1",
         "FADD R11, R0, R1",
         "FADD R12, R0, R1",
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn units_alternate_on_a_machine_with_dual_issue() {
-        let mut bench = TestRegion::new(&LINES);
+        let mut bench = TestRegion::new(&TEST_INSTRUCTIONS);
         bench.costs = bench.costs.clone().with_dual_issue();
         for strategy in [&DualIssue as &dyn Strategy, &Pairing] {
             let (schedule, _) = bench.run(strategy, &[0, 1], &LIVE_OUT);
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn nothing_is_paired_without_dual_issue() {
-        let bench = TestRegion::new(&LINES);
+        let bench = TestRegion::new(&TEST_INSTRUCTIONS);
         for strategy in [&DualIssue as &dyn Strategy, &Pairing] {
             let (schedule, _) = bench.run(strategy, &[0, 1], &LIVE_OUT);
             assert!(schedule.picks.iter().all(|pick| pick.reason != Reason::DualIssue), "{}", strategy.name());

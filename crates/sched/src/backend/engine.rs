@@ -6,7 +6,7 @@
 //! [`Priority::rank`], those that come
 //! first in the original order, and those whose operands arrive next. Two criteria come before those of the strategy, because every order
 //! must fit into the registers: an item that exceeds the register budget loses, and while registers are scarce, or in mode `reduce-reg`,
-//! the item that leaves more of them free wins. The strategy's own criteria ([`Priority::measure`]) follow, then the original order.
+//! the item that leaves more of them free wins. The strategy's own criteria ([`Priority::criterion_values`]) follow, then the original order.
 //!
 //! Example with the criteria "stall cycles, then critical path" and three ready items:
 //!
@@ -27,7 +27,7 @@ use oriole_hardware::units::UNITS;
 use super::clock::{Clock, Length, estimate, release};
 use super::ports::{self, measure_order};
 use super::reason::Reason;
-use super::schedule::{Pick, Schedule, Search};
+use super::schedule::{Schedule, ScheduleDecision, SearchOutcome};
 use super::settings::{AllocationStage, ScheduleMode};
 use super::strategy::Region;
 use super::weighted::registers::{Groups, Live};
@@ -39,13 +39,13 @@ use crate::pressure::{Counts, PressureTracker};
 pub(super) const MAX_CRITERIA: usize = 5;
 /// Numbers of ready items to compare per step: those of the highest [`Priority::rank`] on each free unit, those that are first in the
 /// original order, and those whose operands in flight arrive first.
-const WINDOW_SIZES: (usize, usize, usize) = (8, 8, 8);
+const COMPARED_ITEMS_PER_QUEUE: (usize, usize, usize) = (8, 8, 8);
 /// Number of ready items of a busy unit to compare per step. More of them would leave no room for items that need not wait.
-const BUSY_UNIT_WINDOW_SIZE: usize = 2;
+const COMPARED_ITEMS_OF_BUSY_UNIT: usize = 2;
 /// Maximum number of successors of an item to examine when counting those that become ready. It bounds the time of a step.
 const MAX_EXAMINED_SUCCESSORS: usize = 16;
 /// Minimum latency, in cycles, of an item that should issue early so that other items hide its latency.
-pub(super) const LONG_LATENCY: u32 = crate::space::LONG_LATENCY_CYCLES as u32 + 1;
+pub(super) const MIN_LONG_LATENCY_CYCLES: u32 = crate::space::LONG_LATENCY_CYCLES as u32 + 1;
 
 /// Properties of a region that do not depend on the order of its items: critical paths and scoreboard use. Vectors are indexed by node of
 /// the dependency graph.
@@ -111,8 +111,8 @@ pub(super) struct Candidate {
 
 /// A priority function of the list scheduler: the criteria by which it chooses among ready items.
 pub(super) trait Priority {
-    /// The reason that a trace gives for each criterion of [`Priority::measure`], in the same order.
-    const CRITERIA: &'static [Reason];
+    /// The reason that a trace gives for each criterion of [`Priority::criterion_values`], in the same order.
+    const CRITERION_REASONS: &'static [Reason];
 
     /// Returns the rank by which ready items are preselected: each step compares only the items with the highest ranks on each unit. The
     /// default is the critical path.
@@ -121,7 +121,7 @@ pub(super) trait Priority {
     }
 
     /// Returns the value of each criterion. The first criterion in which two candidates differ decides; the higher value wins.
-    fn measure(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA];
+    fn criterion_values(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA];
 
     /// Called when a candidate has issued, so that the priority can depend on earlier decisions.
     fn on_issue(&mut self, _analysis: &RegionAnalysis<'_>, _candidate: &Candidate) {}
@@ -133,7 +133,7 @@ pub(super) struct Proposal {
     /// Nodes of the items, in issue order.
     pub order: Vec<u32>,
     /// The decisions with their reasons, in issue order; empty if tracing is off.
-    pub picks: Vec<Pick>,
+    pub picks: Vec<ScheduleDecision>,
     /// Length of the order by the cost model of issue ([`super::clock`]), in cycles.
     pub length: Length,
     /// Maximum number of live registers of each class; zeros after register allocation.
@@ -153,7 +153,7 @@ impl Proposal {
         let mut proposal = Proposal { peak: peak_of_order(groups, &order), order, picks: Vec::new(), length };
         if region.settings.trace {
             let cycles = issue_cycles(region, &proposal.order);
-            let pick = |(&node, &cycle): (&u32, &u32)| Pick { picked: start + node as usize, runner_up: None, reason, cycle };
+            let pick = |(&node, &cycle): (&u32, &u32)| ScheduleDecision { picked: start + node as usize, runner_up: None, reason, cycle };
             proposal.picks = proposal.order.iter().zip(&cycles).map(pick).collect();
         }
         proposal
@@ -190,7 +190,7 @@ impl Proposal {
     }
 
     /// Converts the proposal to a schedule, and moves the tracker of live registers to the end of the region.
-    pub(super) fn into_schedule(self, region: &Region<'_>, tracker: &mut PressureTracker, search: Search) -> Schedule {
+    pub(super) fn into_schedule(self, region: &Region<'_>, tracker: &mut PressureTracker, search: SearchOutcome) -> Schedule {
         let start = region.graph.region.start;
         let order: Vec<usize> = self.order.iter().map(|&node| start + node as usize).collect();
         order.iter().for_each(|&position| tracker.step(region.code, &region.code.items[position]));
@@ -250,7 +250,7 @@ pub(super) fn exit_plus_done_cycles(region: &Region<'_>, order: &[u32]) -> u32 {
 }
 
 /// State of the list scheduler. Vectors are indexed by node.
-struct Engine<'a, 'g> {
+struct PriorityListScheduler<'a, 'g> {
     /// Critical paths and scoreboard use of the region.
     analysis: &'a RegionAnalysis<'a>,
     /// The live registers after the issued items; `None` after register allocation.
@@ -279,7 +279,7 @@ struct Engine<'a, 'g> {
 /// Schedules a region by a priority function. Returns the order with its length and its maximum number of live registers.
 pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&Groups>, priority: &mut impl Priority) -> Proposal {
     let graph = analysis.region.graph;
-    let mut engine = Engine {
+    let mut engine = PriorityListScheduler {
         analysis,
         live: groups.map(|groups| Live::new(groups, Direction::Forward)),
         clock: Clock::new(analysis.region.costs),
@@ -303,14 +303,14 @@ pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&Groups>, priori
             let position = |node: u32| graph.region.start + node as usize;
             let reason = runner_up.map_or(Reason::OnlyOne, |(_, reason)| reason);
             let runner_up = runner_up.map(|(node, _)| position(node));
-            proposal.picks.push(Pick { picked: position(best.node), runner_up, reason, cycle: at });
+            proposal.picks.push(ScheduleDecision { picked: position(best.node), runner_up, reason, cycle: at });
         }
     }
     proposal.peak = engine.live.as_ref().map_or([0; 4], Live::peak);
     proposal
 }
 
-impl Engine<'_, '_> {
+impl PriorityListScheduler<'_, '_> {
     /// Adds an item to the ready items: to `available` if its operands are available, otherwise to `waiting`.
     fn insert(&mut self, node: u32, priority: &impl Priority) {
         self.by_position.insert(node);
@@ -323,7 +323,7 @@ impl Engine<'_, '_> {
     }
 
     /// Moves the items whose operands have arrived from `waiting` to `available`.
-    fn advance(&mut self, priority: &impl Priority) {
+    fn move_arrived_items(&mut self, priority: &impl Priority) {
         while let Some(&(earliest, node)) = self.waiting.first().filter(|entry| entry.0 <= self.clock.cycle) {
             self.waiting.remove(&(earliest, node));
             self.available[self.analysis.unit(node)].insert((Reverse(priority.rank(self.analysis, node)), node));
@@ -333,13 +333,13 @@ impl Engine<'_, '_> {
     /// Returns the best candidate, and the runner-up with the criterion that decided between the two. The runner-up is exact only if
     /// decisions are traced.
     fn pick(&mut self, priority: &impl Priority) -> (Candidate, Option<(u32, Reason)>) {
-        self.advance(priority);
+        self.move_arrived_items(priority);
         let by_rank = self.available.iter().enumerate().flat_map(|(unit, available)| {
             let is_busy = self.clock.unit_free_cycles.get(unit).is_some_and(|&free| free > self.clock.cycle);
-            available.iter().take(if is_busy { BUSY_UNIT_WINDOW_SIZE } else { WINDOW_SIZES.0 }).map(|&(_, node)| node)
+            available.iter().take(if is_busy { COMPARED_ITEMS_OF_BUSY_UNIT } else { COMPARED_ITEMS_PER_QUEUE.0 }).map(|&(_, node)| node)
         });
-        let by_position = self.by_position.iter().take(WINDOW_SIZES.1).copied();
-        let by_time = self.waiting.iter().take(WINDOW_SIZES.2).map(|&(_, node)| node);
+        let by_position = self.by_position.iter().take(COMPARED_ITEMS_PER_QUEUE.1).copied();
+        let by_time = self.waiting.iter().take(COMPARED_ITEMS_PER_QUEUE.2).map(|&(_, node)| node);
         let mut window: Vec<u32> = by_rank.chain(by_position).chain(by_time).collect();
         window.sort_unstable();
         window.dedup();
@@ -356,7 +356,7 @@ impl Engine<'_, '_> {
             let freed = if saves { -candidate.pressure_change[0] } else { 0 };
             let values = CriterionValues {
                 register_values: [(-excess).into(), freed.into()],
-                strategy_values: priority.measure(self.analysis, &candidate),
+                strategy_values: priority.criterion_values(self.analysis, &candidate),
             };
             if best.as_ref().is_none_or(|(_, best)| values.cmp(best).is_gt()) {
                 second = best.replace((candidate, values));
@@ -431,7 +431,7 @@ impl Engine<'_, '_> {
 
 /// Returns the reasons for the criteria of a priority function.
 fn priority_reasons<P: Priority>(_: &P) -> &'static [Reason] {
-    P::CRITERIA
+    P::CRITERION_REASONS
 }
 
 /// The values of all criteria of a candidate. The candidate with the lexicographically greatest values wins.
@@ -439,7 +439,7 @@ struct CriterionValues {
     /// The register criteria, which come first: negated number of registers above the budget, and number of registers freed while they are
     /// scarce.
     register_values: [i64; 2],
-    /// The criteria of the strategy ([`Priority::measure`]).
+    /// The criteria of the strategy ([`Priority::criterion_values`]).
     strategy_values: [i64; MAX_CRITERIA],
 }
 
@@ -471,7 +471,7 @@ pub(super) use engine_reasons;
 pub(super) fn schedule_by(region: &Region<'_>, tracker: &mut PressureTracker, priority: &mut impl Priority) -> Schedule {
     let groups = enter_region(region, tracker);
     let analysis = RegionAnalysis::new(region);
-    run(&analysis, groups.as_ref(), priority).into_schedule(region, tracker, Search::None)
+    run(&analysis, groups.as_ref(), priority).into_schedule(region, tracker, SearchOutcome::None)
 }
 
 #[cfg(test)]

@@ -37,15 +37,15 @@ use oriole_support::IndexVec;
 use rustc_hash::FxHashSet;
 
 use super::rearrange::{
-    BlockTimes, ChangeReason, CodeChange, RearrangeContext, class_of, insert_before_end, is_speculatable, plain_load,
-    reads_thread_registers, result_registers,
+    BlockTimes, ChangeReason, CodeChange, RearrangeContext, insert_before_end, is_speculatable, reads_thread_registers,
+    result_register_count, sched_class_of, unguarded_weak_load,
 };
 use super::software_pipelining::branch_guard;
 use super::weighted_variant::{Variation, WeightedVariant};
 use crate::score::LOOP_MODEL;
 
 /// Maximum number of blocks between a block and its immediate dominator that are searched for stores; with more, no load moves up.
-const MAX_BLOCKS_BETWEEN: usize = 8;
+const MAX_SEARCHED_BLOCKS_BETWEEN: usize = 8;
 
 /// Maximum number of instructions in a function that this strategy changes. Each move takes time linear in the size of two blocks.
 const MAX_FUNCTION_INSTRUCTIONS: usize = 20_000;
@@ -123,7 +123,7 @@ fn hoist(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChan
         let is_likely = |block: Block| {
             let others = flow.successors(above).iter().filter(|&&other| other != block && !dominators.dominates(block, other));
             // A branch to the end of the kernel, such as that of threads beyond the number of elements, is rarely taken.
-            let mut others = others.filter(|&&other| !only_exits(function, other));
+            let mut others = others.filter(|&&other| !consists_of_exit(function, other));
             frequencies.total[block] >= frequencies.total[above] || flow.successors(above).contains(&block) && others.next().is_none()
         };
         let is_candidate = |block: &Block| loops.depth(above) <= loops.depth(*block) && is_likely(*block);
@@ -132,16 +132,23 @@ fn hoist(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChan
             let is_same_loop = loops.innermost(above) == loops.innermost(block);
             let reaching =
                 if is_same_loop { reaching_threads(function, &flow, &post_dominators, above, block) } else { ReachingThreads::Unknown };
-            let found =
-                choose_hoisted(function, &dominators, &definitions, (above, block), reaching, context, (&mut idle_slots, &mut registers));
-            move_up(function, &mut definitions, (above, block), reaching, &found, &mut changes);
+            let found = choose_instructions_to_hoist(
+                function,
+                &dominators,
+                &definitions,
+                (above, block),
+                reaching,
+                context,
+                (&mut idle_slots, &mut registers),
+            );
+            move_to_dominator(function, &mut definitions, (above, block), reaching, &found, &mut changes);
         }
     }
     changes
 }
 
 /// Returns whether a block consists of an `EXIT` only.
-fn only_exits(function: &Function, block: Block) -> bool {
+fn consists_of_exit(function: &Function, block: Block) -> bool {
     matches!(function.blocks[block].insts[..], [end] if function.insts[end].is_machine(Opcode::EXIT))
 }
 
@@ -177,7 +184,7 @@ fn reaching_threads(
             .insts
             .iter()
             .all(|&inst| may_be_crossed_by_load(function, inst) || is_branch_or_reconvergence(function, inst));
-        if between.len() == MAX_BLOCKS_BETWEEN || is_backward || !may_cross_all || block == above {
+        if between.len() == MAX_SEARCHED_BLOCKS_BETWEEN || is_backward || !may_cross_all || block == above {
             return ReachingThreads::Unknown;
         }
         between.push(block);
@@ -204,7 +211,7 @@ fn is_branch_or_reconvergence(function: &Function, inst: Inst) -> bool {
 
 /// Chooses the instructions of `block` to move up to its dominator `above`, each with its reason. `idle_slots` is the number of idle issue
 /// slots of `above`, `registers` the number of registers that moved results may still occupy; both are reduced by the chosen instructions.
-fn choose_hoisted(
+fn choose_instructions_to_hoist(
     function: &Function,
     dominators: &Dominators,
     definitions: &Definitions,
@@ -235,7 +242,7 @@ fn choose_hoisted(
         if is_available && is_speculatable(function, inst) {
             candidates.push(inst);
             is_candidate.insert(inst);
-        } else if is_available && may_load && loads > 0 && plain_load(function, inst).is_some() {
+        } else if is_available && may_load && loads > 0 && unguarded_weak_load(function, inst).is_some() {
             let mut slice: Vec<Inst> = Vec::new();
             let mut work = vec![inst];
             while let Some(next) = work.pop() {
@@ -247,7 +254,7 @@ fn choose_hoisted(
                     }
                 }
             }
-            let needed: usize = slice.iter().chain([&inst]).map(|&inst| result_registers(function, inst)).sum();
+            let needed: usize = slice.iter().chain([&inst]).map(|&inst| result_register_count(function, inst)).sum();
             if needed <= *registers {
                 *registers -= needed;
                 loads -= 1;
@@ -266,13 +273,13 @@ fn choose_hoisted(
     // branch.
     let is_late = |value: Value| {
         let inst = definitions.insts[value].filter(|_| definitions.blocks[value] == Some(above));
-        inst.and_then(|inst| class_of(function, inst)).is_some_and(|class| context.model.time(class).is_some())
+        inst.and_then(|inst| sched_class_of(function, inst)).is_some_and(|class| context.model.time(class).is_some())
     };
     for inst in candidates {
         if chosen_insts.contains(&inst) {
             continue;
         }
-        let needed = result_registers(function, inst);
+        let needed = result_register_count(function, inst);
         let is_early = function.used(inst).all(|part| {
             is_above(part.value) && !is_late(part.value)
                 || definitions.insts[part.value].is_some_and(|source| chosen_insts.contains(&source))
@@ -291,7 +298,7 @@ fn choose_hoisted(
 
 /// Moves the chosen instructions of `block` to the end of its dominator `above`, guards loads where needed, and appends the moves to
 /// `changes`.
-fn move_up(
+fn move_to_dominator(
     function: &mut Function,
     definitions: &mut Definitions,
     (above, block): (Block, Block),
@@ -372,7 +379,7 @@ fn sink(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChang
                 .filter(|&&value| !liveness.is_live_out(block, value))
                 .map(|&value| usize::from(function.values[value].width))
                 .sum();
-            if longer <= result_registers(function, inst) {
+            if longer <= result_register_count(function, inst) {
                 moved.push((inst, to));
                 definitions[inst] = Some(to);
             }

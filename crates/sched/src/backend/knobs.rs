@@ -11,7 +11,7 @@ trait KnobValue: Sized {
     /// Parses the text form; `None` if the text is not a valid value.
     fn parse(text: &str) -> Option<Self>;
     /// Returns the text form, which [`KnobValue::parse`] accepts.
-    fn show(&self) -> String;
+    fn to_text(&self) -> String;
 }
 
 macro_rules! plain_values {
@@ -20,7 +20,7 @@ macro_rules! plain_values {
             fn parse(text: &str) -> Option<Self> {
                 text.parse().ok()
             }
-            fn show(&self) -> String {
+            fn to_text(&self) -> String {
                 self.to_string()
             }
         })*
@@ -34,7 +34,7 @@ impl KnobValue for f64 {
         text.parse().ok().filter(|value: &f64| value.is_finite())
     }
 
-    fn show(&self) -> String {
+    fn to_text(&self) -> String {
         format!("{self:?}")
     }
 }
@@ -45,8 +45,8 @@ impl<T: KnobValue> KnobValue for Option<T> {
         if text == "auto" { Some(None) } else { T::parse(text).map(Some) }
     }
 
-    fn show(&self) -> String {
-        self.as_ref().map_or_else(|| "auto".to_owned(), KnobValue::show)
+    fn to_text(&self) -> String {
+        self.as_ref().map_or_else(|| "auto".to_owned(), KnobValue::to_text)
     }
 }
 
@@ -66,7 +66,7 @@ macro_rules! knobs {
 
         impl Knobs {
             /// Name and description of each parameter.
-            pub const NAMES: &'static [(&'static str, &'static str)] = &[$(($name, $text)),*];
+            pub const NAMES_AND_DESCRIPTIONS: &'static [(&'static str, &'static str)] = &[$(($name, $text)),*];
 
             /// Sets a parameter by name. Returns an error message if the name is unknown or the value does not parse.
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
@@ -80,7 +80,7 @@ macro_rules! knobs {
             /// Returns the value of a parameter as text; `None` if the name is unknown.
             pub fn get(&self, name: &str) -> Option<String> {
                 match name {
-                    $($name => Some(self.$field.show()),)*
+                    $($name => Some(self.$field.to_text()),)*
                     _ => None,
                 }
             }
@@ -148,7 +148,7 @@ impl Knobs {
     /// Returns the text of an options file with all parameters, each preceded by its description as a comment.
     pub fn write(&self) -> String {
         let mut text = String::new();
-        for (name, what) in Knobs::NAMES {
+        for (name, what) in Knobs::NAMES_AND_DESCRIPTIONS {
             let value = self.get(name).unwrap_or_default();
             writeln!(text, "# {what}\n{name} = {value}").unwrap_or_default();
         }

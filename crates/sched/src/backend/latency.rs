@@ -16,9 +16,9 @@
 //! | interleaving | "aggressive", no rule given | readers of older results first | the reader of the newest result would stall |
 //! | memory classes | hot and cold spaces | the latency of each edge in the model | one rule for loads, textures and special functions |
 
-use super::engine::{Candidate, LONG_LATENCY, MAX_CRITERIA, Priority, RegionAnalysis, engine_reasons, enter_region, run};
+use super::engine::{Candidate, MAX_CRITERIA, MIN_LONG_LATENCY_CYCLES, Priority, RegionAnalysis, engine_reasons, enter_region, run};
 use super::reason::Reason;
-use super::schedule::{Schedule, Search};
+use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::PressureTracker;
 
@@ -32,7 +32,7 @@ impl ByMemoryPath {
     /// Computes the memory path of each node (sum of long latencies on a path from it to the end of the region).
     pub(super) fn new(region: &Region<'_>) -> ByMemoryPath {
         let graph = region.graph;
-        let is_long = |latency: u32| latency >= LONG_LATENCY;
+        let is_long = |latency: u32| latency >= MIN_LONG_LATENCY_CYCLES;
         let mut paths = vec![0; graph.nodes()];
         // Reverse topological order: the successors of a node are done before it.
         for &node in graph.order.iter().rev() {
@@ -46,7 +46,7 @@ impl ByMemoryPath {
 }
 
 impl Priority for ByMemoryPath {
-    const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::MemoryPath, Reason::Interleaved, Reason::DependencyCycle];
+    const CRITERION_REASONS: &'static [Reason] = &[Reason::Cost, Reason::MemoryPath, Reason::Interleaved, Reason::DependencyCycle];
 
     /// Returns the rank of an available item: each step compares only the items with the highest ranks.
     fn rank(&self, analysis: &RegionAnalysis<'_>, node: u32) -> i64 {
@@ -54,7 +54,7 @@ impl Priority for ByMemoryPath {
     }
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
+    fn criterion_values(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
         let path = self.memory_paths[candidate.node as usize];
         [-i64::from(candidate.stall), path.into(), -i64::from(candidate.last_predecessor_step), candidate.height.into(), 0]
     }
@@ -95,7 +95,7 @@ impl Strategy for LatencyScheduling {
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let analysis = RegionAnalysis::new(region);
-    run(&analysis, groups.as_ref(), &mut ByMemoryPath::new(region)).into_schedule(region, tracker, Search::None)
+    run(&analysis, groups.as_ref(), &mut ByMemoryPath::new(region)).into_schedule(region, tracker, SearchOutcome::None)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ use super::clock::{Clock, release};
 use super::critical_path::ByCriticalPath;
 use super::engine::{Proposal, RegionAnalysis, enter_region, run};
 use super::reason::Reason;
-use super::schedule::{Schedule, Search};
+use super::schedule::{Schedule, SearchOutcome};
 use super::settings::ScheduleMode;
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted;
@@ -90,7 +90,7 @@ impl Strategy for LoopAware {
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let (best, exceeded_scarcity) = best_order(region, groups.as_ref());
-    Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
+    Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, SearchOutcome::None) }
 }
 
 /// Returns the best order of a region, and whether some order that was tried has more live registers than the scarcity threshold

@@ -1,7 +1,7 @@
 //! Scheduling strategies for a region, behind one interface ([`Strategy`]).
 //!
 //! Input: the dependency graph of a region, the register budget and other [`Settings`]. Output: a [`Schedule`]: a permutation of the
-//! region's items, its length in cycles and, on request, the reason for each decision ([`Pick`]). All strategies use the same cost model
+//! region's items, its length in cycles and, on request, the reason for each decision ([`ScheduleDecision`]). All strategies use the same cost model
 //! of issue and units ([`clock`]), so their results can be compared. [`crate::check`] validates an order independently of them.
 //!
 //! | backend | algorithm | module |
@@ -62,11 +62,11 @@ mod weighted_variant;
 
 pub use clock::{Length, estimate, lower_bound};
 pub use knobs::Knobs;
-pub(crate) use ports::measure_allocated;
-pub(crate) use rearrange::has_late_accesses;
+pub(crate) use ports::measure_allocated_region;
+pub(crate) use rearrange::has_late_register_accesses;
 pub use rearrange::{ChangeReason, CodeChange, RearrangeContext};
 pub use reason::Reason;
 pub use registry::Backend;
-pub use schedule::{Pick, Schedule, Search};
+pub use schedule::{Schedule, ScheduleDecision, SearchOutcome};
 pub use settings::{AllocationStage, Budget, ScheduleMode, Settings};
 pub use strategy::{CarriedEdge, Region, RegionScheduler, Strategy};

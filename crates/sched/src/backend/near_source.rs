@@ -27,7 +27,7 @@ use super::clock::{Clock, release};
 use super::critical_path::ByCriticalPath;
 use super::engine::{Proposal, RegionAnalysis, engine_reasons, enter_region, peak_of_order, run};
 use super::reason::Reason;
-use super::schedule::{Schedule, Search};
+use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted::registers::{Groups, Live};
 use super::weighted::view::Direction;
@@ -35,7 +35,7 @@ use crate::code::OrderEffect;
 use crate::pressure::PressureTracker;
 
 /// Sizes, in items, of the window of the list scheduler; all are tried. The window starts at the first item that is not placed.
-const WINDOW_SIZES: [u32; 6] = [256, 128, 64, 32, 16, 8];
+const WINDOW_ITEM_COUNTS: [u32; 6] = [256, 128, 64, 32, 16, 8];
 /// Maximum number of passes that improve the base order. Each pass sees the live ranges that the one before it changed.
 const MAX_BASE_ORDER_PASSES: usize = 3;
 
@@ -83,12 +83,12 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         Some(groups) => {
             let proposal = |order: Vec<u32>| Proposal::new(region, Some(groups), order, Reason::SourceOrder);
             let base = base_order(region, groups);
-            WINDOW_SIZES.iter().for_each(|&window| keep_better(proposal(windowed_order(region, groups, &base, window))));
+            WINDOW_ITEM_COUNTS.iter().for_each(|&window| keep_better(proposal(windowed_order(region, groups, &base, window))));
             keep_better(proposal(base));
         }
         None => keep_better(run(&RegionAnalysis::new(region), None, &mut ByCriticalPath)),
     }
-    best.into_schedule(region, tracker, Search::None)
+    best.into_schedule(region, tracker, SearchOutcome::None)
 }
 
 /// Returns the base order: the original one with items moved to where fewer registers are live.
@@ -107,16 +107,16 @@ fn base_order(region: &Region<'_>, groups: &Groups) -> Vec<u32> {
 /// Returns for each node whether it should be deferred to its first use: it has no effect besides its results, and its results take more
 /// registers than the operands whose live ranges would become longer.
 fn deferred_nodes(region: &Region<'_>, groups: &Groups, order: &[u32]) -> Vec<bool> {
-    const NEVER: u32 = u32::MAX;
+    const NO_READ: u32 = u32::MAX;
     let weights = groups.general_weights();
     // For each register group, two positions in `order`: the next reader, during a walk from the end, and the last reader.
-    let (mut next_read, mut last_read) = (vec![NEVER; weights.len()], vec![NEVER; weights.len()]);
-    let mut first_uses = vec![NEVER; region.graph.nodes()];
+    let (mut next_read, mut last_read) = (vec![NO_READ; weights.len()], vec![NO_READ; weights.len()]);
+    let mut first_uses = vec![NO_READ; region.graph.nodes()];
     for (position, &node) in order.iter().enumerate().rev() {
-        first_uses[node as usize] = groups.writes(node).iter().map(|&group| next_read[group as usize]).min().unwrap_or(NEVER);
+        first_uses[node as usize] = groups.writes(node).iter().map(|&group| next_read[group as usize]).min().unwrap_or(NO_READ);
         for &group in groups.reads(node) {
             let last = &mut last_read[group as usize];
-            *last = if *last == NEVER { position as u32 } else { *last };
+            *last = if *last == NO_READ { position as u32 } else { *last };
             next_read[group as usize] = position as u32;
         }
     }
@@ -124,7 +124,7 @@ fn deferred_nodes(region: &Region<'_>, groups: &Groups, order: &[u32]) -> Vec<bo
     for (position, &node) in order.iter().enumerate() {
         let first_use = first_uses[node as usize];
         let item = &region.code.items[region.graph.region.start + node as usize];
-        if item.effect != OrderEffect::None || first_use == NEVER || first_use <= position as u32 + 1 {
+        if item.effect != OrderEffect::None || first_use == NO_READ || first_use <= position as u32 + 1 {
             continue;
         }
         let taken: u32 = groups.writes(node).iter().map(|&group| weights[group as usize]).sum();

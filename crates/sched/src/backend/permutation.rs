@@ -39,7 +39,7 @@ use super::clock::{Clock, Length, lower_bound, release};
 use super::critical_path::ByCriticalPath;
 use super::engine::{Proposal, RegionAnalysis, enter_region, excess, run};
 use super::reason::Reason;
-use super::schedule::{Schedule, Search};
+use super::schedule::{Schedule, SearchOutcome};
 use super::settings::ScheduleMode;
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted;
@@ -50,7 +50,7 @@ use crate::pressure::PressureTracker;
 /// Maximum number of items of a region that can be searched: sets of items are bit masks in a 32-bit word.
 const MAX_SEARCHED_ITEMS: usize = 32;
 /// Maximum number of partial schedules with the same set of issued items that are kept for comparison.
-const MAX_SEEN_ORDERS: usize = 8;
+const MAX_SEEN_ORDERS_PER_SET: usize = 8;
 
 /// Finds the shortest order of a small region by branch and bound; the strategy `permutation` of the command line.
 pub(super) struct Permutation;
@@ -93,7 +93,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
 
 /// Returns the best order that was found, the outcome of the search, and whether some order that was tried has more live registers than the
 /// scarcity threshold.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> (Proposal, Search, bool) {
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> (Proposal, SearchOutcome, bool) {
     let knobs = &region.settings.knobs;
     let mut best = Proposal::original(region, groups, Reason::SourceOrder);
     let items = region.graph.items();
@@ -107,21 +107,21 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
     }
     let reaches_bound = is_shortest(region, &best);
     let (order, search) = if reaches_bound {
-        (best.order, Search::Optimal)
+        (best.order, SearchOutcome::Optimal)
     } else if items > knobs.permutation_size.min(MAX_SEARCHED_ITEMS) || region.costs.dual_issue() {
         // The search issues at most one instruction per cycle, so it cannot be used on machines with dual issue.
-        (best.order, Search::TooLarge)
+        (best.order, SearchOutcome::TooLarge)
     } else {
         let steps = budget.start(knobs, knobs.permutation_steps);
         let mut tree = BranchAndBound::new(&analysis, groups, best.order, (best.length, excess(&best.peak, region), best.peak[0]), steps);
         let ended = tree.search(budget);
-        (tree.order, if ended { Search::Optimal } else { Search::Ended })
+        (tree.order, if ended { SearchOutcome::Optimal } else { SearchOutcome::Ended })
     };
     let is_source = order.iter().copied().eq(0..items as u32);
     let reason = match search {
-        Search::Optimal => Reason::Optimal,
+        SearchOutcome::Optimal => Reason::Optimal,
         _ if is_source => Reason::SourceOrder,
-        Search::TooLarge => Reason::TooLarge,
+        SearchOutcome::TooLarge => Reason::TooLarge,
         _ => Reason::SearchEnded,
     };
     (Proposal::new(region, groups, order, reason), search, exceeds_scarcity)
@@ -242,11 +242,11 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
             length: Length::default(),
             live: self.groups.map(|groups| Live::new(groups, Direction::Forward)),
         };
-        self.extend(&start, budget).is_continue()
+        self.search_completions(&start, budget).is_continue()
     }
 
     /// Tries all completions of a partial schedule. Returns `Break` if the budget is used up.
-    fn extend(&mut self, partial: &PartialSchedule<'a, 'g>, budget: &mut SearchBudget) -> ControlFlow<()> {
+    fn search_completions(&mut self, partial: &PartialSchedule<'a, 'g>, budget: &mut SearchBudget) -> ControlFlow<()> {
         let analysis = self.analysis;
         let items = analysis.region.graph.items() as u32;
         if self.current_order.len() == items as usize {
@@ -274,7 +274,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
                 continue;
             }
             self.current_order.push(node);
-            let flow = self.extend(&next, budget);
+            let flow = self.search_completions(&next, budget);
             self.current_order.pop();
             flow?;
         }
@@ -332,8 +332,8 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         for (sum, longest, first) in busy.into_iter().filter(|(sum, ..)| *sum > 0) {
             length.issued = length.issued.max(first + (sum - longest) + 1);
         }
-        length.issued = length.issued.max(one_slot_bound(&slots, |slot| slot.1));
-        length.done = length.done.max(one_slot_bound(&slots, |slot| slot.2)).max(length.issued);
+        length.issued = length.issued.max(issue_slot_lower_bound(&slots, |slot| slot.1));
+        length.done = length.done.max(issue_slot_lower_bound(&slots, |slot| slot.2)).max(length.issued);
         self.objective_of(partial, length)
     }
 
@@ -360,7 +360,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         if seen_orders.iter().any(dominates) {
             return true;
         }
-        if seen_orders.len() < MAX_SEEN_ORDERS {
+        if seen_orders.len() < MAX_SEEN_ORDERS_PER_SET {
             seen_orders.push(SeenOrder { cycle, unit_free_cycles: free, length: partial.length, earliest, peak });
         }
         false
@@ -370,7 +370,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
 /// Returns the minimum, over all orders of items that take one issue slot each, of the maximum of issue cycle plus tail, in cycles. Each
 /// item in `slots` has a head (its first possible cycle) and two tails, of which the function `tail` selects one. Jackson's rule gives the
 /// optimum: in each cycle, the available item with the longest tail issues.
-fn one_slot_bound(slots: &[(u32, u32, u32)], tail: impl Fn(&(u32, u32, u32)) -> u32) -> u32 {
+fn issue_slot_lower_bound(slots: &[(u32, u32, u32)], tail: impl Fn(&(u32, u32, u32)) -> u32) -> u32 {
     let mut open: Vec<(u32, u32)> = slots.iter().map(|slot| (slot.0, tail(slot))).collect();
     let (mut cycle, mut longest) = (0, 0);
     while !open.is_empty() {
@@ -394,7 +394,7 @@ mod tests {
     /// Returns the smallest sum of issue cycles and completion cycles over all permutations that respect the dependences, by enumeration.
     fn shortest(bench: &TestRegion) -> u32 {
         /// Extends a partial schedule by each ready item in turn, and keeps the smallest sum in `best`.
-        fn walk(bench: &TestRegion, order: &mut Vec<usize>, left: &mut [u32], best: &mut u32) {
+        fn extend_by_each_ready_item(bench: &TestRegion, order: &mut Vec<usize>, left: &mut [u32], best: &mut u32) {
             let items = bench.graph.items();
             if order.len() == items {
                 let length = estimate(&bench.code, &bench.graph, &bench.costs, order.iter().copied());
@@ -408,14 +408,14 @@ mod tests {
                 let edges = bench.graph.successors(node as u32);
                 edges.iter().for_each(|edge| left[edge.node as usize] -= 1);
                 order.push(node);
-                walk(bench, order, left, best);
+                extend_by_each_ready_item(bench, order, left, best);
                 order.pop();
                 edges.iter().for_each(|edge| left[edge.node as usize] += 1);
             }
         }
         assert_eq!(bench.graph.nodes(), bench.graph.items(), "the enumeration knows no joins");
         let mut best = u32::MAX;
-        walk(bench, &mut Vec::new(), &mut bench.graph.predecessor_counts().to_vec(), &mut best);
+        extend_by_each_ready_item(bench, &mut Vec::new(), &mut bench.graph.predecessor_counts().to_vec(), &mut best);
         best
     }
 
@@ -450,7 +450,7 @@ mod tests {
             let mut bench = TestRegion::new(&lines);
             bench.settings.stage = AllocationStage::Post;
             let (schedule, _) = bench.run(&Permutation, &[], &[]);
-            assert_eq!(schedule.search, Search::Optimal, "{lines:?}");
+            assert_eq!(schedule.search, SearchOutcome::Optimal, "{lines:?}");
             assert_eq!(schedule.length.issued + schedule.length.done, shortest(&bench), "{lines:#?}");
             improved += u32::from(schedule.length.is_shorter_than(bench.original_length()));
         }
@@ -462,7 +462,7 @@ mod tests {
         let mut bench = TestRegion::new(&["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R12, R11, R1"]);
         bench.settings.knobs = Knobs { permutation_steps: 0, ..Knobs::default() };
         let (schedule, _) = bench.run(&Permutation, &[0, 1], &[12]);
-        assert_eq!((schedule.order, schedule.search), (vec![0, 1, 2], Search::Optimal));
+        assert_eq!((schedule.order, schedule.search), (vec![0, 1, 2], SearchOutcome::Optimal));
     }
 
     /// If the search may take no steps, or the region is too large, the best starting order is used, and it is not reported as optimal.
@@ -473,14 +473,14 @@ mod tests {
         let mut bench = TestRegion::new(&lines);
         bench.settings.stage = AllocationStage::Post;
         let (best, _) = bench.run(&Permutation, &[], &[]);
-        assert_eq!(best.search, Search::Optimal);
+        assert_eq!(best.search, SearchOutcome::Optimal);
         for (knobs, search) in [
-            (Knobs { permutation_steps: 0, ..Knobs::default() }, Search::Ended),
-            (Knobs { permutation_size: 19, ..Knobs::default() }, Search::TooLarge),
+            (Knobs { permutation_steps: 0, ..Knobs::default() }, SearchOutcome::Ended),
+            (Knobs { permutation_size: 19, ..Knobs::default() }, SearchOutcome::TooLarge),
         ] {
             bench.settings.knobs = knobs;
             let (schedule, _) = bench.run(&Permutation, &[], &[]);
-            if schedule.search != Search::Optimal {
+            if schedule.search != SearchOutcome::Optimal {
                 assert_eq!(schedule.search, search);
             }
             assert!(!schedule.length.is_shorter_than(best.length));
@@ -497,7 +497,7 @@ mod tests {
         let (_, many) = bench.run(&Permutation, &[0, 1], &[0]);
         bench.settings.budget = Budget { registers: [4, 6, 6, 60], scarce_above: 4 };
         let (schedule, few) = bench.run(&Permutation, &[0, 1], &[0]);
-        assert_eq!((many > 4, few <= 4, schedule.search), (true, true, Search::Optimal));
+        assert_eq!((many > 4, few <= 4, schedule.search), (true, true, SearchOutcome::Optimal));
         bench.settings.mode = ScheduleMode::ReduceReg;
         let (_, fewest) = bench.run(&Permutation, &[0, 1], &[0]);
         assert_eq!(fewest, 3, "R0, R1 and one loaded value");
@@ -507,7 +507,7 @@ mod tests {
     fn one_slot_bound_follows_jacksons_rule() {
         // Heads 0, 0, 1 and tails 1, 5, 7: in cycle 0 the item with tail 5 issues, in cycle 1 that with tail 7, in cycle 2 that with tail
         // 1.
-        assert_eq!(one_slot_bound(&[(0, 1, 0), (0, 5, 0), (1, 7, 0)], |slot| slot.1), 8);
-        assert_eq!(one_slot_bound(&[], |slot| slot.1), 0);
+        assert_eq!(issue_slot_lower_bound(&[(0, 1, 0), (0, 5, 0), (1, 7, 0)], |slot| slot.1), 8);
+        assert_eq!(issue_slot_lower_bound(&[], |slot| slot.1), 0);
     }
 }

@@ -24,22 +24,22 @@ use crate::graph::Graph;
 use crate::resource::Costs;
 
 /// Number of operand slots that have an entry in the operand reuse cache.
-pub(super) const REUSE_SLOTS: usize = 3;
+pub(super) const REUSE_CACHE_SLOTS: usize = 3;
 /// Number of register banks. Register *n* is in bank *n* modulo this number.
 pub(super) const REGISTER_BANKS: usize = 2;
 /// The register number that means "no register".
 pub(super) const NO_REGISTER: u16 = u16::MAX;
 /// Maximum distance, in instructions, from the one that leaves a register in the reuse cache to one that can read it from there.
-const MAX_REUSE_DISTANCE: u32 = 3;
+const MAX_REUSE_DISTANCE_INSTRUCTIONS: u32 = 3;
 /// Minimum number of cycles between two issues of a warp for which another warp is assumed to issue in between. The operands of that warp
 /// then replace the contents of the reuse cache.
-const YIELD_GAP_CYCLES: u32 = 3;
+const MIN_OTHER_WARP_GAP_CYCLES: u32 = 3;
 
 /// The registers that an item reads through the read ports of the register file, and the register that it writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PortUse {
     /// For each operand slot, the register that is read through it; [`NO_REGISTER`] if there is none, or several.
-    pub slots: [u16; REUSE_SLOTS],
+    pub slots: [u16; REUSE_CACHE_SLOTS],
     /// For each bank, the number of different registers that are read from it.
     pub reads: [u8; REGISTER_BANKS],
     /// First general register that is written; [`NO_REGISTER`] if none is.
@@ -52,8 +52,8 @@ pub(super) struct PortUse {
 
 impl PortUse {
     /// The value for an item that reads and writes no register.
-    const NOTHING: PortUse = PortUse {
-        slots: [NO_REGISTER; REUSE_SLOTS],
+    const NO_PORT_USE: PortUse = PortUse {
+        slots: [NO_REGISTER; REUSE_CACHE_SLOTS],
         reads: [0; REGISTER_BANKS],
         written_register: NO_REGISTER,
         can_read_reuse_cache: false,
@@ -82,14 +82,14 @@ pub(super) fn ports_of_region(code: &SchedCode, graph: &Graph, costs: &Costs) ->
     let cached_units = [Unit::Alu.index(), Unit::Fma.index()];
     let ports_of = |item: &Item| {
         let cached = item.opcode.is_some() && cached_units.contains(&costs.unit(item.class));
-        let mut ports = PortUse { can_read_reuse_cache: cached, fills_reuse_cache: !item.guarded, ..PortUse::NOTHING };
+        let mut ports = PortUse { can_read_reuse_cache: cached, fills_reuse_cache: !item.guarded, ..PortUse::NO_PORT_USE };
         let mut seen = [NO_REGISTER; 16];
         let mut count = 0;
-        let mut is_wide = [false; REUSE_SLOTS];
+        let mut is_wide = [false; REUSE_CACHE_SLOTS];
         for access in code.reads(item) {
             let Some(slot) = access.slot.map(usize::from) else { continue };
             let register = number(access.register);
-            if slot < REUSE_SLOTS {
+            if slot < REUSE_CACHE_SLOTS {
                 // A second register in the same slot: the operand is a register pair or wider, which the reuse cache does not hold.
                 is_wide[slot] |= ports.slots[slot] != NO_REGISTER;
                 ports.slots[slot] = register;
@@ -116,7 +116,7 @@ pub(super) fn ports_of_region(code: &SchedCode, graph: &Graph, costs: &Costs) ->
 pub(super) struct PortState {
     /// For each operand slot, the register in the reuse cache ([`NO_REGISTER`] if empty), and the sequence number of the instruction that
     /// left it there.
-    reuse_cache: [(u16, u32); REUSE_SLOTS],
+    reuse_cache: [(u16, u32); REUSE_CACHE_SLOTS],
     /// First cycle in which the banks can deliver the operands of another instruction.
     pub banks_free_cycle: u32,
     /// First general register that the previous instruction writes; [`NO_REGISTER`] if it writes none.
@@ -137,7 +137,7 @@ pub(super) struct PortState {
 impl Default for PortState {
     fn default() -> PortState {
         PortState {
-            reuse_cache: [(NO_REGISTER, 0); REUSE_SLOTS],
+            reuse_cache: [(NO_REGISTER, 0); REUSE_CACHE_SLOTS],
             banks_free_cycle: 0,
             last_written: NO_REGISTER,
             last_issue: 0,
@@ -153,7 +153,7 @@ impl PortState {
     /// Returns whether another warp would issue before an instruction that issues in cycle `at`, and replace the reuse cache.
     fn loses_reuse_cache(&self, at: u32) -> bool {
         // Cycles spent waiting for the banks do not count: the warp keeps its turn while the banks deliver.
-        at + 1 >= (self.last_issue + self.issue_cycles).max(self.banks_free_cycle) + YIELD_GAP_CYCLES
+        at + 1 >= (self.last_issue + self.issue_cycles).max(self.banks_free_cycle) + MIN_OTHER_WARP_GAP_CYCLES
     }
 
     /// Returns, for an item that issues next, in cycle `at`: the number of operands read from the reuse cache, and the number of cycles
@@ -163,7 +163,7 @@ impl PortState {
         let mut hits = 0;
         if ports.can_read_reuse_cache && !self.loses_reuse_cache(at) {
             for (&register, &(kept, by)) in ports.slots.iter().zip(&self.reuse_cache) {
-                if register != NO_REGISTER && register == kept && self.issued_count - by <= MAX_REUSE_DISTANCE {
+                if register != NO_REGISTER && register == kept && self.issued_count - by <= MAX_REUSE_DISTANCE_INSTRUCTIONS {
                     hits += 1;
                     let bank = &mut reads[usize::from(register) % REGISTER_BANKS];
                     *bank = bank.saturating_sub(1);
@@ -183,7 +183,7 @@ impl PortState {
     pub(super) fn step(&mut self, ports: &PortUse, at: u32) {
         let (hits, busy) = self.hits_and_conflict_cycles(ports, at);
         if self.loses_reuse_cache(at) {
-            self.reuse_cache = [(NO_REGISTER, 0); REUSE_SLOTS];
+            self.reuse_cache = [(NO_REGISTER, 0); REUSE_CACHE_SLOTS];
         }
         self.reuse_hits += hits;
         self.conflict_cycles += busy;
@@ -263,7 +263,7 @@ pub(super) fn measure_order(
 }
 
 /// Returns the estimated length, in cycles, of the current order of a region after register allocation, including bank conflicts.
-pub(crate) fn measure_allocated(code: &SchedCode, graph: &Graph, costs: &Costs) -> OrderLength {
+pub(crate) fn measure_allocated_region(code: &SchedCode, graph: &Graph, costs: &Costs) -> OrderLength {
     let (tails, ports) = (tails(code, graph), ports_of_region(code, graph, costs));
     measure_order(code, graph, costs, (&tails, &ports), 0..graph.items() as u32)
 }

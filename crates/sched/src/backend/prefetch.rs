@@ -32,8 +32,12 @@ use oriole_ir::{Function, Guard, Inst, MemoryAccess, Op, Operand, OperandKind, P
 use oriole_isa::{Opcode, Symbol, Symbols};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::rearrange::{BlockTimes, ChangeReason, CodeChange, RearrangeContext, class_of, insert_before_end, is_arithmetic, plain_load};
-use super::software_pipelining::{LoopConflicts, SingleBlockLoop, ValueRenaming, address_slice, change_loops, definitions};
+use super::rearrange::{
+    BlockTimes, ChangeReason, CodeChange, RearrangeContext, insert_before_end, is_arithmetic, sched_class_of, unguarded_weak_load,
+};
+use super::software_pipelining::{
+    LoopConflicts, SingleBlockLoop, ValueRenaming, address_slice, change_single_block_loops, definitions_in_block,
+};
 use super::weighted_variant::{Variation, WeightedVariant};
 
 /// Size of a cache line, in bytes.
@@ -48,7 +52,7 @@ pub(super) const PREFETCH: WeightedVariant = WeightedVariant {
 
 /// Inserts prefetches into the loops of a function that consist of one block. Returns every inserted prefetch as a change with its reason.
 fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
-    change_loops(function, context, |function, single_loop, times, changes| {
+    change_single_block_loops(function, context, |function, single_loop, times, changes| {
         let Some(plan) = PrefetchPlan::find(function, single_loop, times, context) else { return };
         let block = single_loop.block;
         for inst in plan.apply(function, single_loop) {
@@ -79,7 +83,7 @@ impl PrefetchPlan {
         context: RearrangeContext<'_>,
     ) -> Option<PrefetchPlan> {
         let insts = &function.blocks[single_loop.block].insts;
-        let definitions_in_loop = definitions(function, single_loop.block);
+        let definitions_in_loop = definitions_in_block(function, single_loop.block);
         let conflicts = LoopConflicts::of_block(function, single_loop.block);
         let mut slices: FxHashSet<Inst> = FxHashSet::default();
         let mut lines: Vec<(Part, i64)> = Vec::new();
@@ -88,11 +92,12 @@ impl PrefetchPlan {
             if lines.len() >= context.knobs.prefetch_lines {
                 break;
             }
-            let Some(access) = plain_load(function, inst).filter(|access| access.space == Space::Global && conflicts.allow_early(access))
+            let Some(access) = unguarded_weak_load(function, inst)
+                .filter(|access| access.space == Space::Global && conflicts.may_load_one_iteration_early(access))
             else {
                 continue;
             };
-            let Some((base, offset)) = plain_address(function, inst) else { continue };
+            let Some((base, offset)) = base_and_offset_of_load(function, inst) else { continue };
             // An address that does not change would be loaded once and stay in the cache.
             let Some(slice) =
                 address_slice(function, single_loop, &definitions_in_loop, inst).filter(|_| definitions_in_loop.contains_key(&base.value))
@@ -106,7 +111,7 @@ impl PrefetchPlan {
             }
             slices.extend(slice);
             lines.push((base, offset));
-            let usual = class_of(function, inst).and_then(|class| context.model.time(class)).map_or(0, |time| u32::from(time.usual));
+            let usual = sched_class_of(function, inst).and_then(|class| context.model.time(class)).map_or(0, |time| u32::from(time.usual));
             latency = latency.max(usual);
         }
         if lines.is_empty() || slices.len() > context.knobs.pipeline_address {
@@ -149,7 +154,7 @@ impl PrefetchPlan {
                 }
                 insts.push(copy);
             }
-            renaming = next.advanced(single_loop);
+            renaming = next.for_next_iteration(single_loop);
         }
         for &inst in &self.address_insts {
             insts.push(renaming.copy(function, inst, None));
@@ -157,7 +162,7 @@ impl PrefetchPlan {
         let mut prefetches = Vec::new();
         for &(base, offset) in &self.lines {
             let word = OperandKind::Address(Symbol::NAME_);
-            let base = Operand::new(renaming.renamed(OperandKind::Value(base))).with_role(Role::Bracket(0));
+            let base = Operand::new(renaming.renamed_operand(OperandKind::Value(base))).with_role(Role::Bracket(0));
             let operands = [Operand::new(word), base, Operand::from(offset).with_role(Role::Bracket(0))];
             let modifiers = Symbols::from_slice(&[Symbol::E, Symbol::PF1]);
             let inst = function.new_inst(Op::Machine(Opcode::CCTL), modifiers, Some(guard), &operands, 0);
@@ -172,7 +177,7 @@ impl PrefetchPlan {
 
 /// Returns the base and the constant offset in bytes of the address of a global load, if the base is a 64-bit register pair and no other
 /// register is added; `None` otherwise.
-fn plain_address(function: &Function, inst: Inst) -> Option<(Part, i64)> {
+fn base_and_offset_of_load(function: &Function, inst: Inst) -> Option<(Part, i64)> {
     let terms: Vec<&Operand> = function.sources(inst).iter().filter(|operand| operand.role == Role::Bracket(1)).collect();
     let base = terms.first().and_then(|base| base.part())?;
     let is_pair = base.count == 2 && function.values[base.value].file == RegFile::General;

@@ -23,17 +23,17 @@
 use std::collections::BTreeSet;
 
 use super::critical_path::ByCriticalPath;
-use super::depth_first::keep_fewer_registers;
+use super::depth_first::choose_fewer_registers;
 use super::engine::{Proposal, RegionAnalysis, engine_reasons, enter_region, run};
 use super::reason::Reason;
-use super::schedule::{Pick, Schedule, Search};
+use super::schedule::{Schedule, ScheduleDecision, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted::registers::{Groups, Live};
 use super::weighted::view::Direction;
 use crate::pressure::PressureTracker;
 
 /// Numbers of ready items to compare per step: those whose reader was placed most recently, and those that are last in the original order.
-const WINDOW_SIZES: (usize, usize) = (24, 8);
+const COMPARED_ITEMS_PER_QUEUE: (usize, usize) = (24, 8);
 
 /// Places each definition as close to its uses as possible; the strategy `pressure` of the command line.
 pub(super) struct PressureScheduling;
@@ -74,7 +74,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         Some(groups) => backward_order(region, groups),
         None => run(&RegionAnalysis::new(region), None, &mut ByCriticalPath),
     };
-    keep_fewer_registers(region, new, source).into_schedule(region, tracker, Search::None)
+    choose_fewer_registers(region, new, source).into_schedule(region, tracker, SearchOutcome::None)
 }
 
 /// Schedules a region from its end to its start, so that each definition comes close to its uses. Returns the order.
@@ -113,8 +113,8 @@ pub(super) fn backward_order(region: &Region<'_>, groups: &Groups) -> Proposal {
                 }
             }
         }
-        let recent = by_reader.iter().rev().take(WINDOW_SIZES.0).map(|&(_, node)| node);
-        let late = by_position.iter().rev().take(WINDOW_SIZES.1).copied();
+        let recent = by_reader.iter().rev().take(COMPARED_ITEMS_PER_QUEUE.0).map(|&(_, node)| node);
+        let late = by_position.iter().rev().take(COMPARED_ITEMS_PER_QUEUE.1).copied();
         let key = |node: u32| (-live.change(node)[0], reader_step[node as usize], node);
         let mut keys: Vec<(i32, u32, u32)> = recent.chain(late).map(key).collect();
         keys.sort_unstable();
@@ -130,7 +130,7 @@ pub(super) fn backward_order(region: &Region<'_>, groups: &Groups) -> Proposal {
                 Some(_) => Reason::Position,
             };
             let position = |node: u32| graph.region.start + node as usize;
-            picks.push(Pick { picked: position(node), runner_up: second.map(|second| position(second.2)), reason, cycle: 0 });
+            picks.push(ScheduleDecision { picked: position(node), runner_up: second.map(|second| position(second.2)), reason, cycle: 0 });
         }
         step += 1;
         by_reader.remove(&(reader_step[node as usize], node));

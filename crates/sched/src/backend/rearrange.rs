@@ -12,7 +12,7 @@ use oriole_isa::{Effect, Memory, Opcode, RegFile};
 
 use super::clock::estimate;
 use super::knobs::Knobs;
-use crate::code::from_ir::{ValueNumbers, push_values};
+use crate::code::from_ir::{ValueNumbers, push_ssa_inst};
 use crate::code::products::ProductRegisters;
 use crate::graph::GraphBuilder;
 use crate::resource::Costs;
@@ -87,7 +87,7 @@ impl ChangeReason {
 
 /// Returns whether a function has instructions that access registers long after they issue: warp-group matrix products and accesses of
 /// tensor memory. Registers alone do not order them, so such a function is left as it is.
-pub(crate) fn has_late_accesses(function: &Function) -> bool {
+pub(crate) fn has_late_register_accesses(function: &Function) -> bool {
     let is_late = |opcode: Opcode| {
         matches!(opcode, Opcode::BGMMA | Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::WARPGROUP)
             || opcode.properties().memory == Memory::Tensor
@@ -97,7 +97,7 @@ pub(crate) fn has_late_accesses(function: &Function) -> bool {
 }
 
 /// Returns the scheduling class (set of instructions with the same timing) of a machine instruction; `None` for a pseudo operation.
-pub(super) fn class_of(function: &Function, inst: Inst) -> Option<SchedClass> {
+pub(super) fn sched_class_of(function: &Function, inst: Inst) -> Option<SchedClass> {
     let data = &function.insts[inst];
     data.op.machine().map(|opcode| Classes::get().of(opcode, &data.modifiers))
 }
@@ -147,7 +147,7 @@ pub(super) fn reads_thread_registers(function: &Function, inst: Inst) -> bool {
 }
 
 /// Returns the description of the memory access of an unguarded weak load into general registers; `None` for other instructions.
-pub(super) fn plain_load(function: &Function, inst: Inst) -> Option<&MemoryAccess> {
+pub(super) fn unguarded_weak_load(function: &Function, inst: Inst) -> Option<&MemoryAccess> {
     let data = &function.insts[inst];
     let is_load = matches!(data.op, Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LD));
     let access = &function.accesses[data.memory?];
@@ -157,7 +157,7 @@ pub(super) fn plain_load(function: &Function, inst: Inst) -> Option<&MemoryAcces
 }
 
 /// Returns the number of registers that the results of an instruction occupy, summed over all register files.
-pub(super) fn result_registers(function: &Function, inst: Inst) -> usize {
+pub(super) fn result_register_count(function: &Function, inst: Inst) -> usize {
     function.defined(inst).map(|value| usize::from(function.values[value].width)).sum()
 }
 
@@ -188,7 +188,7 @@ impl<'a> BlockTimes<'a> {
     /// Returns the number of cycles in which the block issues no instruction in its current order.
     pub(super) fn idle_slots(&self, function: &Function, block: Block) -> u32 {
         let mut code = self.numbers.empty();
-        function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &self.numbers, function, &self.products, inst));
+        function.blocks[block].insts.iter().for_each(|&inst| push_ssa_inst(&mut code, &self.numbers, function, &self.products, inst));
         let mut builder = GraphBuilder::new(self.context.model, code.registers());
         let mut idle = 0;
         for region in code.regions(0..code.items.len(), usize::MAX) {
@@ -203,7 +203,7 @@ impl<'a> BlockTimes<'a> {
     /// Returns for each instruction of the block the cycles from its issue to the end of its region along the longest dependency chain.
     pub(super) fn heights(&self, function: &Function, block: Block) -> Vec<u32> {
         let mut code = self.numbers.empty();
-        function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &self.numbers, function, &self.products, inst));
+        function.blocks[block].insts.iter().for_each(|&inst| push_ssa_inst(&mut code, &self.numbers, function, &self.products, inst));
         let mut builder = GraphBuilder::new(self.context.model, code.registers());
         let mut heights = vec![0; code.items.len()];
         for region in code.regions(0..code.items.len(), usize::MAX) {

@@ -82,7 +82,7 @@ impl Backend {
     pub const TENSOR: Backend = Backend(10);
 
     /// The three schedulers of the published description, which `--sched-backend` names.
-    pub const LETTERS: [Backend; 3] = [Backend::A, Backend::B, Backend::C];
+    pub const BACKENDS_A_B_C: [Backend; 3] = [Backend::A, Backend::B, Backend::C];
 
     /// All strategies, in the order of the table.
     pub const ALL: [Backend; STRATEGIES.len()] = {
@@ -150,7 +150,7 @@ mod tests {
             named.map(Backend::name),
             ["combined", "critical-path", "loop-aware", "tensor", "global", "software-pipelining", "pressure", "near-source"]
         );
-        assert!(Backend::tried_by_auto().eq(Backend::LETTERS));
+        assert!(Backend::tried_by_auto().eq(Backend::BACKENDS_A_B_C));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::reason::Reason;
 
 /// One decision of a scheduler, with its reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pick {
+pub struct ScheduleDecision {
     /// Position in the code of the item that was scheduled.
     pub picked: usize,
     /// Position in the code of the second-best candidate; `None` if there was no other candidate or it is not known.
@@ -27,14 +27,14 @@ pub struct Schedule {
     /// [`Budget::scarce_above`].
     pub exceeded_scarcity: bool,
     /// One decision per item, in the new order; empty unless [`Settings::trace`] is set.
-    pub picks: Vec<Pick>,
-    /// Outcome of the search for the best order; [`Search::None`] if the strategy does not search.
-    pub search: Search,
+    pub picks: Vec<ScheduleDecision>,
+    /// Outcome of the search for the best order; [`SearchOutcome::None`] if the strategy does not search.
+    pub search: SearchOutcome,
 }
 
 /// The outcome of a search for the best order of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Search {
+pub enum SearchOutcome {
     /// The strategy does not search.
     #[default]
     None,

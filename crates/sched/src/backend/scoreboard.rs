@@ -19,7 +19,7 @@
 
 use super::engine::{Candidate, MAX_CRITERIA, Priority, RegionAnalysis, engine_reasons, enter_region, run};
 use super::reason::Reason;
-use super::schedule::{Schedule, Search};
+use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::PressureTracker;
 
@@ -31,10 +31,11 @@ struct ByScoreboards {
 }
 
 impl Priority for ByScoreboards {
-    const CRITERIA: &'static [Reason] = &[Reason::FewerScoreboards, Reason::Cost, Reason::FreesScoreboard, Reason::DependencyCycle];
+    const CRITERION_REASONS: &'static [Reason] =
+        &[Reason::FewerScoreboards, Reason::Cost, Reason::FreesScoreboard, Reason::DependencyCycle];
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
+    fn criterion_values(&self, _: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
         let crowds = candidate.sets_scoreboard && candidate.scoreboards_in_use >= self.max_in_flight;
         let frees = candidate.awaits_scoreboard && !candidate.sets_scoreboard;
         [-i64::from(crowds), -i64::from(candidate.stall), frees.into(), candidate.height.into(), 0]
@@ -77,7 +78,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let analysis = RegionAnalysis::new(region);
     let limit = region.settings.knobs.scoreboard_limit.unwrap_or(region.costs.scoreboards());
-    run(&analysis, groups.as_ref(), &mut ByScoreboards { max_in_flight: limit }).into_schedule(region, tracker, Search::None)
+    run(&analysis, groups.as_ref(), &mut ByScoreboards { max_in_flight: limit }).into_schedule(region, tracker, SearchOutcome::None)
 }
 
 #[cfg(test)]
@@ -89,7 +90,7 @@ mod tests {
 
     /// Returns the maximum number of loads in flight in an order of pairs: items at even positions of the code are loads, and the item
     /// after each load reads its result.
-    fn most_in_flight(order: &[usize], loads: usize) -> usize {
+    fn max_loads_in_flight(order: &[usize], loads: usize) -> usize {
         let (mut open, mut most) = (0, 0);
         for &position in order {
             if position % 2 == 0 {
@@ -111,11 +112,11 @@ mod tests {
         let mut bench = TestRegion::new(&lines);
         let live_out: Vec<u16> = (30..42).collect();
         let (all, _) = bench.run(&CriticalPath, &[0, 1], &live_out);
-        assert!(most_in_flight(&all.order, 12) > 6);
+        assert!(max_loads_in_flight(&all.order, 12) > 6);
         for limit in [3, 6] {
             bench.settings.knobs = Knobs { scoreboard_limit: Some(limit), ..Knobs::default() };
             let (schedule, _) = bench.run(&ScoreboardScheduling, &[0, 1], &live_out);
-            let most = most_in_flight(&schedule.order, 12);
+            let most = max_loads_in_flight(&schedule.order, 12);
             assert!(most <= limit && most > 1, "{most} in flight where {limit} are allowed");
         }
     }

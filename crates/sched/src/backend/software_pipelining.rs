@@ -43,7 +43,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::rearrange::{
-    BlockTimes, ChangeReason, CodeChange, RearrangeContext, class_of, insert_before_end, is_arithmetic, plain_load, result_registers,
+    BlockTimes, ChangeReason, CodeChange, RearrangeContext, insert_before_end, is_arithmetic, result_register_count, sched_class_of,
+    unguarded_weak_load,
 };
 use super::weighted_variant::{Variation, WeightedVariant};
 
@@ -60,7 +61,7 @@ pub(super) const SOFTWARE_PIPELINING: WeightedVariant = WeightedVariant {
 
 /// Moves loads one iteration ahead in the loops of a function that consist of one block. Returns every change with its reason.
 fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChange> {
-    change_loops(function, context, |function, single_loop, times, changes| {
+    change_single_block_loops(function, context, |function, single_loop, times, changes| {
         let found = choose_loads(function, single_loop, times, context);
         if !found.loads.is_empty() {
             move_loads_ahead(function, single_loop, &found, changes);
@@ -70,7 +71,7 @@ fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<Code
 
 /// Calls `change` for every loop of one block, in layout order, and returns the changes that these calls append to the list. `change` may
 /// change the instructions of a function, but not its control-flow graph.
-pub(super) fn change_loops(
+pub(super) fn change_single_block_loops(
     function: &mut Function,
     context: RearrangeContext<'_>,
     mut change: impl FnMut(&mut Function, &SingleBlockLoop, &BlockTimes<'_>, &mut Vec<CodeChange>),
@@ -194,7 +195,7 @@ impl LoopConflicts {
 
     /// Returns whether a load with this memory access may be executed one iteration early, before the last instructions of the previous
     /// iteration.
-    pub(super) fn allow_early(&self, access: &MemoryAccess) -> bool {
+    pub(super) fn may_load_one_iteration_early(&self, access: &MemoryAccess) -> bool {
         let may_alias = |space: &Space| *space == Space::Generic || access.space == Space::Generic || *space == access.space;
         let is_constant = access.constant && access.space == Space::Global;
         !self.may_exit_or_call && (is_constant || !self.has_synchronization && !self.written_spaces.iter().any(may_alias))
@@ -227,7 +228,7 @@ pub(super) fn address_slice(
 }
 
 /// Returns the defining instruction of each value that a block defines.
-pub(super) fn definitions(function: &Function, block: Block) -> FxHashMap<Value, Inst> {
+pub(super) fn definitions_in_block(function: &Function, block: Block) -> FxHashMap<Value, Inst> {
     function.blocks[block].insts.iter().flat_map(|&inst| function.defined(inst).map(move |value| (value, inst))).collect()
 }
 
@@ -241,19 +242,20 @@ fn choose_loads(
     let mut chosen = PipelinedLoads { loads: Vec::new(), address_insts: Vec::new() };
     let insts = &function.blocks[single_loop.block].insts;
     let conflicts = LoopConflicts::of_block(function, single_loop.block);
-    let is_candidate = |inst: Inst| plain_load(function, inst).is_some_and(|access| conflicts.allow_early(access));
+    let is_candidate =
+        |inst: Inst| unguarded_weak_load(function, inst).is_some_and(|access| conflicts.may_load_one_iteration_early(access));
     if !insts.iter().any(|&inst| is_candidate(inst)) {
         return chosen;
     }
-    let definitions_in_loop = definitions(function, single_loop.block);
+    let definitions_in_loop = definitions_in_block(function, single_loop.block);
     let heights = times.heights(function, single_loop.block);
     let mut slices: FxHashSet<Inst> = FxHashSet::default();
     let (mut registers, mut gain) = (0, 0);
     for (position, &inst) in insts.iter().enumerate().filter(|&(_, &inst)| is_candidate(inst)) {
         let Some(slice) = address_slice(function, single_loop, &definitions_in_loop, inst) else { continue };
-        let latency = class_of(function, inst).and_then(|class| context.model.time(class)).map_or(0, |time| u32::from(time.usual));
+        let latency = sched_class_of(function, inst).and_then(|class| context.model.time(class)).map_or(0, |time| u32::from(time.usual));
         let saved = latency.min(heights[position].saturating_sub(latency));
-        let needed = result_registers(function, inst);
+        let needed = result_register_count(function, inst);
         let union: FxHashSet<Inst> = slices.union(&slice).copied().collect();
         if registers + needed > context.knobs.pipeline_registers || union.len() > context.knobs.pipeline_address || saved == 0 {
             continue;
@@ -286,8 +288,8 @@ impl ValueRenaming {
     }
 
     /// Returns the mapping for one iteration later: each phi is mapped to the value that the copies compute for its next iteration.
-    pub(super) fn advanced(&self, single_loop: &SingleBlockLoop) -> ValueRenaming {
-        let parts = single_loop.phis.iter().map(|(&phi, &(_, next))| match self.renamed(OperandKind::Value(next)) {
+    pub(super) fn for_next_iteration(&self, single_loop: &SingleBlockLoop) -> ValueRenaming {
+        let parts = single_loop.phis.iter().map(|(&phi, &(_, next))| match self.renamed_operand(OperandKind::Value(next)) {
             OperandKind::Value(part) => (phi, part),
             _ => (phi, next),
         });
@@ -295,7 +297,7 @@ impl ValueRenaming {
     }
 
     /// Returns the operand kind that replaces `kind` in the copies. Operands other than values of the loop stay as they are.
-    pub(super) fn renamed(&self, kind: OperandKind) -> OperandKind {
+    pub(super) fn renamed_operand(&self, kind: OperandKind) -> OperandKind {
         match kind {
             OperandKind::Value(part) => match self.parts.get(&part.value) {
                 Some(new) => OperandKind::Value(Part { value: new.value, first: new.first + part.first, count: part.count }),
@@ -310,7 +312,7 @@ impl ValueRenaming {
         let data = function.insts[inst].clone();
         let mut operands: SmallVec<[Operand; 8]> = SmallVec::from_slice(function.operands(inst));
         for operand in &mut operands[data.result_count()..] {
-            operand.kind = self.renamed(operand.kind);
+            operand.kind = self.renamed_operand(operand.kind);
         }
         for operand in &mut operands[..data.result_count()] {
             if let OperandKind::Value(part) = operand.kind {
@@ -374,11 +376,11 @@ fn move_loads_ahead(function: &mut Function, single_loop: &SingleBlockLoop, chos
     let insts = &mut function.blocks[single_loop.block].insts;
     insts.retain(|inst| !chosen.loads.contains(inst));
     insts.splice(0..0, phis);
-    remove_unread(function, single_loop.block, &chosen.address_insts);
+    remove_unread_instructions(function, single_loop.block, &chosen.address_insts);
 }
 
 /// Removes those of `insts`, instructions of `block`, whose results are no longer read.
-fn remove_unread(function: &mut Function, block: Block, insts: &[Inst]) {
+fn remove_unread_instructions(function: &mut Function, block: Block, insts: &[Inst]) {
     let mut reads: FxHashMap<Value, usize> = FxHashMap::default();
     for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
         function.used(inst).for_each(|part| *reads.entry(part.value).or_default() += 1);

@@ -65,12 +65,12 @@ pub trait Strategy {
     fn scheduler(&self) -> RegionScheduler;
 
     /// Returns the maximum number of instructions in a region. Longer runs of instructions are split into several regions.
-    fn longest_region(&self) -> usize {
+    fn max_region_instructions(&self) -> usize {
         usize::MAX
     }
 
     /// Returns the number of instructions above which a function is scheduled in chunks of whole blocks, to bound memory.
-    fn chunk_threshold(&self) -> usize {
+    fn chunk_threshold_instructions(&self) -> usize {
         usize::MAX
     }
 
@@ -102,7 +102,7 @@ pub trait Strategy {
     }
 
     /// Returns whether [`Strategy::rearrange`] may change functions.
-    fn rearranges(&self) -> bool {
+    fn may_rearrange(&self) -> bool {
         false
     }
 

@@ -28,7 +28,7 @@ use oriole_isa::Opcode;
 
 use super::engine::{Candidate, MAX_CRITERIA, Priority, Proposal, RegionAnalysis, enter_region, run};
 use super::reason::Reason;
-use super::schedule::{Schedule, Search};
+use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted;
 use super::weighted::registers::Groups;
@@ -36,7 +36,7 @@ use crate::code::OrderEffect;
 use crate::pressure::PressureTracker;
 
 /// Minimum number of matrix products in a region for which this strategy changes the order.
-const MIN_PRODUCTS: usize = 2;
+const MIN_MATRIX_PRODUCTS: usize = 2;
 
 /// The priority function: fewer stall cycles, then loads that are due, then matrix products, then matrix products with another accumulator,
 /// then the longer critical path.
@@ -61,11 +61,11 @@ fn is_load(analysis: &RegionAnalysis<'_>, node: u32) -> bool {
 }
 
 impl Priority for ByMatrixProducts {
-    const CRITERIA: &'static [Reason] =
+    const CRITERION_REASONS: &'static [Reason] =
         &[Reason::Cost, Reason::LoadSpacing, Reason::Batch, Reason::OtherAccumulator, Reason::DependencyCycle];
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
+    fn criterion_values(&self, analysis: &RegionAnalysis<'_>, candidate: &Candidate) -> [i64; MAX_CRITERIA] {
         let (product, load) = (is_matrix_product(analysis, candidate.node), is_load(analysis, candidate.node));
         // A load is due after `products_per_load` matrix products; until then matrix products come first. Before the first one, loads are
         // always due.
@@ -138,15 +138,15 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let new = order_by_products(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
     let exceeded_scarcity = new.exceeds_scarcity(region);
     let best = if new.improves_on(&source, region) { new } else { source };
-    Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
+    Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, SearchOutcome::None) }
 }
 
-/// Returns the order by the priority [`ByMatrixProducts`]; `None` if the region has fewer than [`MIN_PRODUCTS`] matrix products.
+/// Returns the order by the priority [`ByMatrixProducts`]; `None` if the region has fewer than [`MIN_MATRIX_PRODUCTS`] matrix products.
 pub(super) fn order_by_products(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
     let analysis = RegionAnalysis::new(region);
     let products = (0..region.graph.items() as u32).filter(|&node| is_matrix_product(&analysis, node)).count();
     let spacing = region.settings.knobs.tensor_spacing;
-    (products >= MIN_PRODUCTS)
+    (products >= MIN_MATRIX_PRODUCTS)
         .then(|| run(&analysis, groups, &mut ByMatrixProducts { products_per_load: spacing, products_since_load: 0, last_product_step: 0 }))
 }
 

@@ -56,7 +56,7 @@ impl Strategy for WeightedVariant {
         matches!(self.variation, Variation::TuneYields)
     }
 
-    fn rearranges(&self) -> bool {
+    fn may_rearrange(&self) -> bool {
         matches!(self.variation, Variation::Rearrange(_))
     }
 

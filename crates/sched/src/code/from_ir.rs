@@ -1,6 +1,6 @@
 //! Builds scheduler items from Ori: on SSA values before register allocation, on physical registers afterwards.
 //!
-//! [`push_values`] uses the register numbers of [`ValueNumbers`]. [`push_allocated`] converts the instruction to its machine form and leaves
+//! [`push_ssa_inst`] uses the register numbers of [`ValueNumbers`]. [`push_allocated_inst`] converts the instruction to its machine form and leaves
 //! the rest to [`from_machine`].
 
 use oriole_hardware::{Classes, SchedClass};
@@ -10,19 +10,19 @@ use oriole_isa::{Opcode, RegFile, Symbol};
 use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
-use super::from_machine::{self, AccessKnowledge, described_access, hash_with_part};
+use super::from_machine::{self, AccessKnowledge, extend_address_hash, order_effect_of_described_access};
 use super::products::ProductRegisters;
 pub use super::value_numbers::ValueNumbers;
 use super::{Address, AliasSpace, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, SchedCode};
 
 /// Returns the scheduling class that items of pseudo operations have. Pseudo operations take no cycles, so the class is never used for
 /// timing.
-fn pseudo_class() -> SchedClass {
+fn class_of_pseudo_operations() -> SchedClass {
     Classes::get().of(Opcode::MOV, &[])
 }
 
 /// Appends the item of an instruction whose operands are physical registers.
-pub(crate) fn push_allocated(code: &mut SchedCode, function: &Function, products: &ProductRegisters, inst: Inst) {
+pub(crate) fn push_allocated_inst(code: &mut SchedCode, function: &Function, products: &ProductRegisters, inst: Inst) {
     let data = &function.insts[inst];
     if data.op.machine().is_none() {
         return push_sched_barrier(code);
@@ -39,16 +39,16 @@ pub(crate) fn push_allocated(code: &mut SchedCode, function: &Function, products
 }
 
 /// Appends the item of an instruction whose operands are SSA values.
-pub fn push_values(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function, products: &ProductRegisters, inst: Inst) {
+pub fn push_ssa_inst(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function, products: &ProductRegisters, inst: Inst) {
     let data = &function.insts[inst];
     let (opcode, effect) = match data.op {
-        Op::Machine(opcode) => (Some(opcode), effect_of(code, numbers, function, inst, opcode)),
+        Op::Machine(opcode) => (Some(opcode), order_effect_of(code, numbers, function, inst, opcode)),
         Op::Pseudo(Pseudo::Copy | Pseudo::Pack) => (None, OrderEffect::None),
         Op::Pseudo(Pseudo::Entry | Pseudo::Keep) => (None, OrderEffect::SchedBarrier),
         // A phi reads its operands in the predecessors, and its result is available when its block starts. So it has no accesses here.
         Op::Pseudo(Pseudo::Phi) => return push_sched_barrier(code),
     };
-    let class = opcode.map_or_else(pseudo_class, |opcode| Classes::get().of(opcode, &data.modifiers));
+    let class = opcode.map_or_else(class_of_pseudo_operations, |opcode| Classes::get().of(opcode, &data.modifiers));
     let reg_accesses = ValueAccesses::collect(numbers, function, inst, opcode.is_some().then_some(class));
     let is_uniform = |access: &RegAccess| matches!(access.file, RegFile::Uniform | RegFile::UniformPredicate);
     let new = NewItem {
@@ -70,7 +70,7 @@ pub fn push_values(code: &mut SchedCode, numbers: &ValueNumbers, function: &Func
 /// Appends a scheduling barrier that accesses no registers.
 fn push_sched_barrier(code: &mut SchedCode) {
     let new = NewItem {
-        class: pseudo_class(),
+        class: class_of_pseudo_operations(),
         opcode: None,
         guarded: false,
         needs_convergence: false,
@@ -145,7 +145,7 @@ impl ValueAccesses {
 }
 
 /// Returns the ordering constraints, in addition to register dependences, of a machine instruction whose operands are SSA values.
-fn effect_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function, inst: Inst, opcode: Opcode) -> OrderEffect {
+fn order_effect_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function, inst: Inst, opcode: Opcode) -> OrderEffect {
     let data = &function.insts[inst];
     let names = || {
         function.operands(inst).iter().filter_map(|operand| match operand.kind {
@@ -187,7 +187,7 @@ fn effect_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function, 
                 return OrderEffect::Access(MemAccess { kind, space, strong: true, address: None });
             };
             let address = address_of(code, numbers, function, inst, described);
-            described_access(described, space, writes, effect::is_atomic(opcode), address)
+            order_effect_of_described_access(described, space, writes, effect::is_atomic(opcode), address)
         }
     }
 }
@@ -205,18 +205,18 @@ fn address_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function,
     // An address starts with an operand of kind `Address`. The operands after it belong to the address until the next plain operand.
     for operand in operands[opening..].iter().take_while(|operand| operand.role != Role::Plain || operand == &&operands[opening]) {
         match operand.kind {
-            OperandKind::Address(word) => form = hash_with_part(form, word),
+            OperandKind::Address(word) => form = extend_address_hash(form, word),
             OperandKind::Value(part) => {
                 let suffixes = operand.suffixes.iter().filter(|&&suffix| suffix != Symbol::NAME_);
-                form = suffixes.fold(hash_with_part(form, 1_u8), hash_with_part);
+                form = suffixes.fold(extend_address_hash(form, 1_u8), extend_address_hash);
                 code.address_registers.extend(numbers.registers(part));
             }
             OperandKind::Integer(number) => {
                 offset += if operand.signs.has(Signs::NEGATE) { number.wrapping_neg() } else { number };
             }
-            OperandKind::Zero(_) => form = hash_with_part(form, 2_u8),
+            OperandKind::Zero(_) => form = extend_address_hash(form, 2_u8),
             OperandKind::Reference(reference) => {
-                form = hash_with_part(form, (3_u8, reference.symbol));
+                form = extend_address_hash(form, (3_u8, reference.symbol));
                 offset += i64::from(reference.offset);
             }
             _ => return None,

@@ -58,7 +58,7 @@ pub fn code(instructions: &[Instruction]) -> SchedCode {
 /// * Instructions with a relative address (such as `BSSY`), and those that make threads diverge or reconverge, are scheduling barriers.
 ///
 /// `is_relocated` says that part of the address is filled in by a relocation, so the address must not be compared.
-pub fn push_foreign(code: &mut SchedCode, instruction: &Instruction, is_relocated: bool) {
+pub fn push_foreign_instruction(code: &mut SchedCode, instruction: &Instruction, is_relocated: bool) {
     push(code, instruction, AccessKnowledge::Nothing);
     let Some(item) = code.items.last_mut() else { return };
     let has_place = instruction.operands.iter().any(|operand| matches!(operand.value, OperandValue::Relative(_)));
@@ -96,7 +96,7 @@ pub fn push(code: &mut SchedCode, instruction: &Instruction, known: AccessKnowle
     let class = SchedClass::of(instruction);
     let found = accesses(instruction);
     let (reads, writes) = reg_accesses(instruction, class, &found);
-    let effect = effect_of(code, instruction, &found, known);
+    let effect = order_effect_of(code, instruction, &found, known);
     let is_uniform = |access: &RegAccess| matches!(access.file, RegFile::Uniform | RegFile::UniformPredicate);
     let new = NewItem {
         class,
@@ -148,7 +148,7 @@ fn reg_accesses(instruction: &Instruction, class: SchedClass, found: &Accesses) 
 
 /// Returns the ordering constraints of an instruction in addition to register dependences. `known` is the compiler's description of its
 /// memory access.
-fn effect_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses, known: AccessKnowledge<'_>) -> OrderEffect {
+fn order_effect_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses, known: AccessKnowledge<'_>) -> OrderEffect {
     let described = match known {
         AccessKnowledge::Nothing => None,
         AccessKnowledge::Access(access) | AccessKnowledge::Relocated(access) => Some(access),
@@ -179,7 +179,7 @@ fn effect_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses, 
                 AccessKnowledge::Relocated(_) => None,
                 _ => address_of(code, instruction, found, described),
             };
-            access_effect(instruction, space, writes, described, address)
+            order_effect_of_access(instruction, space, writes, described, address)
         }
     }
 }
@@ -196,7 +196,7 @@ fn access_kind(writes: bool, is_constant: bool) -> MemAccessKind {
 
 /// Returns the ordering constraint of a memory access: from the compiler's description if there is one, otherwise from the modifiers of the
 /// instruction.
-fn access_effect(
+fn order_effect_of_access(
     instruction: &Instruction,
     space: AliasSpace,
     writes: bool,
@@ -205,7 +205,7 @@ fn access_effect(
 ) -> OrderEffect {
     let is_atomic = effect::is_atomic(instruction.opcode);
     if let Some(described) = described {
-        return described_access(described, space, writes, is_atomic, address);
+        return order_effect_of_described_access(described, space, writes, is_atomic, address);
     }
     let has = |names: &[&str]| instruction.modifiers.iter().any(|modifier| names.contains(&modifier.spelling()));
     let strong = is_atomic || has(&[".STRONG", ".MMIO"]);
@@ -215,7 +215,7 @@ fn access_effect(
 
 /// Returns the ordering constraint of a memory access that the compiler described. `space` is used if the description names no more
 /// specific space.
-pub(super) fn described_access(
+pub(super) fn order_effect_of_described_access(
     described: &MemoryAccess,
     space: AliasSpace,
     writes: bool,
@@ -240,7 +240,7 @@ pub(super) fn described_access(
 
 /// Extends `form`, the hash of the parts of an address so far, by one more part, and returns the new hash. Equal hashes count as equal
 /// address forms; collisions of 64 bits are neglected.
-pub(super) fn hash_with_part(form: u64, part: impl Hash) -> u64 {
+pub(super) fn extend_address_hash(form: u64, part: impl Hash) -> u64 {
     let mut hasher = FxHasher::default();
     (form, part).hash(&mut hasher);
     hasher.finish()
@@ -255,7 +255,7 @@ fn address_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses,
     })?;
     let bytes = match described {
         Some(described) => u16::from(described.bytes),
-        None => bytes_of(instruction),
+        None => accessed_bytes_of(instruction),
     };
     if bytes == 0 {
         return None;
@@ -266,10 +266,10 @@ fn address_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses,
     }
     // The form covers everything except the registers and the final offset, so two addresses with equal forms differ only in registers and
     // offset.
-    let mut form = hash_with_part(0, address.word);
+    let mut form = extend_address_hash(0, address.word);
     for part in &address.parts {
         let suffixes = part.registers.iter().flat_map(|register| &register.suffixes).chain(&part.suffixes);
-        form = suffixes.fold(hash_with_part(form, part.registers.len()), hash_with_part);
+        form = suffixes.fold(extend_address_hash(form, part.registers.len()), extend_address_hash);
     }
     let last = address.parts.last()?;
     Some(Address {
@@ -282,7 +282,7 @@ fn address_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses,
 }
 
 /// Returns the number of bytes that each thread accesses, from the modifiers of the instruction. Without a size modifier it is 4.
-fn bytes_of(instruction: &Instruction) -> u16 {
+fn accessed_bytes_of(instruction: &Instruction) -> u16 {
     let bytes = instruction.modifiers.iter().filter_map(|modifier| match modifier.spelling() {
         ".U8" | ".S8" => Some(1),
         ".U16" | ".S16" | ".F16" | ".BF16" => Some(2),
@@ -298,11 +298,11 @@ fn bytes_of(instruction: &Instruction) -> u16 {
 mod tests {
     use oriole_isa::parse;
 
-    use super::bytes_of;
+    use super::accessed_bytes_of;
 
     #[test]
     fn access_width_follows_the_modifiers() {
-        let bytes = |text: &str| bytes_of(&parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}")));
+        let bytes = |text: &str| accessed_bytes_of(&parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}")));
         assert_eq!(bytes("LDS.U8 R0, [R2]"), 1);
         assert_eq!(bytes("LDS.S16 R0, [R2]"), 2);
         assert_eq!(bytes("LDS R0, [R2]"), 4);

@@ -167,7 +167,7 @@ pub enum RegisterClass {
 }
 
 /// Number of [`RegisterClass`]es.
-pub(crate) const REGISTER_CLASSES: usize = 4;
+pub(crate) const REGISTER_CLASS_COUNT: usize = 4;
 
 impl RegisterClass {
     /// Returns the register class of a register file, or `None` if the registers of that file do not count for register pressure.
@@ -281,7 +281,7 @@ impl SchedCode {
     }
 
     /// Makes `registers` the ordered registers of the last item: no access to one of them may move across the item.
-    pub(crate) fn add_ordered_to_last(&mut self, registers: impl IntoIterator<Item = u32>) {
+    pub(crate) fn set_ordered_registers_of_last(&mut self, registers: impl IntoIterator<Item = u32>) {
         let Some(item) = self.items.last_mut() else { return };
         self.ordered.truncate(item.first_ordered_register as usize);
         self.ordered.extend(registers);

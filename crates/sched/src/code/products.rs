@@ -72,8 +72,8 @@ impl ProductRegisters {
                 let data = &function.insts[inst];
                 let is_pseudo = data.is(Pseudo::Pack) || data.is(Pseudo::Copy);
                 if function.is_warpgroup_product(inst) || is_pseudo && function.defined(inst).any(|value| wanted.contains(&value)) {
-                    wanted.extend(general_sources(function, inst));
-                } else if let Some(pending) = pending_groups(function, inst) {
+                    wanted.extend(general_register_sources(function, inst));
+                } else if let Some(pending) = pending_product_groups(function, inst) {
                     found.add_wait(inst, pending);
                 } else if data.is_machine(Opcode::WARPGROUP) {
                     let mut operands: Vec<Value> = wanted.drain().chain(accumulators.iter().copied()).collect();
@@ -99,7 +99,7 @@ impl ProductRegisters {
     fn add_descriptor_updates(&mut self, function: &Function, numbers: &ValueNumbers, insts: &[Inst]) {
         let mut positions = AccessPositions::default();
         for (position, &inst) in insts.iter().enumerate() {
-            let updated = if function.insts[inst].is(Pseudo::Pack) { updated_value(function, inst) } else { None };
+            let updated = if function.insts[inst].is(Pseudo::Pack) { value_updated_by_pack(function, inst) } else { None };
             for (index, operand) in function.sources(inst).iter().enumerate() {
                 let (Some(updated), Some(word)) = (updated, operand.value()) else { continue };
                 let Some(&definition) = positions.definitions.get(&word).filter(|_| word != updated) else { continue };
@@ -120,8 +120,8 @@ impl ProductRegisters {
         let mut found = ProductRegisters::default();
         for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
             if function.is_warpgroup_product(inst) {
-                common_registers.extend(function.operands(inst).iter().flat_map(general_registers));
-            } else if let Some(pending) = pending_groups(function, inst) {
+                common_registers.extend(function.operands(inst).iter().flat_map(general_register_numbers));
+            } else if let Some(pending) = pending_product_groups(function, inst) {
                 found.add_wait(inst, pending);
             } else if function.insts[inst].is_machine(Opcode::WARPGROUP) {
                 found.ordered_registers.insert(inst, None);
@@ -135,7 +135,7 @@ impl ProductRegisters {
     /// Adds the ordered registers of `inst`, if it has any, to the last item of `code`, which must be the item of `inst`.
     pub(super) fn add_to_last_item(&self, code: &mut SchedCode, inst: Inst) {
         let Some(registers) = self.ordered_registers.get(&inst) else { return };
-        code.add_ordered_to_last(registers.as_ref().unwrap_or(&self.common_registers).iter().copied());
+        code.set_ordered_registers_of_last(registers.as_ref().unwrap_or(&self.common_registers).iter().copied());
         if let Some(item) = code.items.last_mut() {
             item.drains_products = self.final_waits.contains(&inst);
         }
@@ -163,7 +163,7 @@ impl AccessPositions {
 
 /// Returns the value that `pack` updates: a uniform value as wide as the result, of which the pack keeps at least one register at the same
 /// index. `None` if there is no such value.
-fn updated_value(function: &Function, pack: Inst) -> Option<Value> {
+fn value_updated_by_pack(function: &Function, pack: Inst) -> Option<Value> {
     let sources = function.sources(pack);
     sources.iter().enumerate().find_map(|(index, operand)| {
         let Part { value, first, count } = operand.part()?;
@@ -174,19 +174,19 @@ fn updated_value(function: &Function, pack: Inst) -> Option<Value> {
 }
 
 /// Returns the number of groups of matrix products that may still be in flight after a `WARPGROUP.DEPBAR`; `None` for other instructions.
-fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
+fn pending_product_groups(function: &Function, inst: Inst) -> Option<i64> {
     let is_group = function.insts[inst].is_machine(Opcode::WARPGROUP);
     function.sources(inst).iter().filter(|_| is_group).find_map(Operand::integer)
 }
 
 /// Returns the values in general registers that an instruction reads. Values in other register files are left out.
-fn general_sources(function: &Function, inst: Inst) -> impl Iterator<Item = Value> + '_ {
+fn general_register_sources(function: &Function, inst: Inst) -> impl Iterator<Item = Value> + '_ {
     let values = function.sources(inst).iter().filter_map(Operand::value);
     values.filter(|&value| function.values[value].file == RegFile::General)
 }
 
 /// Returns the numbers, in the scheduler's numbering of all register files, of the physical general registers of an operand.
-fn general_registers(operand: &Operand) -> impl Iterator<Item = u32> + use<> {
+fn general_register_numbers(operand: &Operand) -> impl Iterator<Item = u32> + use<> {
     let (first, count) = match operand.kind {
         OperandKind::Register { file: RegFile::General, first, count } => (first, u16::from(count)),
         _ => (0, 0),
@@ -220,7 +220,7 @@ fn accumulators(function: &Function) -> Vec<Value> {
 mod tests {
     use super::*;
     use crate::check::{OrderViolation, check};
-    use crate::code::from_ir::push_values;
+    use crate::code::from_ir::push_ssa_inst;
 
     /// Returns the items of the only block of a function in SSA form. `body` is the text of its instructions.
     fn code(body: &str) -> SchedCode {
@@ -228,7 +228,7 @@ mod tests {
         let numbers = ValueNumbers::new(&function);
         let products = ProductRegisters::on_values(&function, &numbers);
         let mut code = numbers.empty();
-        function.blocks[function.entry()].insts.iter().for_each(|&inst| push_values(&mut code, &numbers, &function, &products, inst));
+        function.blocks[function.entry()].insts.iter().for_each(|&inst| push_ssa_inst(&mut code, &numbers, &function, &products, inst));
         code
     }
 
@@ -262,7 +262,7 @@ mod tests {
         (check(code, 0..items, &order), is_allowed)
     }
 
-    const PRODUCT: &str = "\
+    const PRODUCT_CODE: &str = "\
     %0:R = S2R SR_TID.X
     %1:R = FADD %0, %0
     %2:UR4 = PACK URZ, URZ, URZ, URZ
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn arithmetic_moves_across_products_and_waits() {
-        let code = code(PRODUCT);
+        let code = code(PRODUCT_CODE);
         // `%7` moves before the wait, before the product and before the fence; `%5` moves after the wait.
         for (from, to) in [(11, 9), (11, 6), (11, 4), (8, 9)] {
             assert_eq!(check_move(&code, from, to), (Ok(()), true), "{from} to {to}");
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn operands_and_accumulators_do_not_move_across_fences_and_waits() {
-        let code = code(PRODUCT);
+        let code = code(PRODUCT_CODE);
         // None of these moves is legal: the sum of the accumulator before the wait, the operand `%9` after the fence, the fence after the
         // product.
         for (from, to) in [(10, 9), (3, 4), (4, 6)] {

@@ -12,7 +12,7 @@ use super::{RegisterClass, RegisterGroup, SchedCode};
 
 /// Maximum number of registers of a value whose registers share one live range (one register group). Each register of a wider value is a
 /// group of its own.
-const MAX_GROUP_WIDTH: u8 = 4;
+const MAX_GROUP_REGISTERS: u8 = 4;
 
 /// The numbers that the scheduler gives to SSA values: register numbers and, for each register, its register group.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl ValueNumbers {
         };
         for class in function.values.iter() {
             numbers.first_registers.push(numbers.groups_of_registers.len() as u32);
-            let (count, weight) = if class.width > MAX_GROUP_WIDTH { (class.width, 1) } else { (1, class.width) };
+            let (count, weight) = if class.width > MAX_GROUP_REGISTERS { (class.width, 1) } else { (1, class.width) };
             for _ in 0..count {
                 numbers.groups_of_registers.extend((0..weight).map(|_| numbers.groups.len() as u32));
                 numbers.groups.push(RegisterGroup { class: RegisterClass::of_file(class.file), weight });

@@ -1,8 +1,10 @@
 //! Schedules one block: finds an order of its regions within a register budget, and applies it.
 
-use super::live::{LiveValues, elementwise_max, peak_pressure};
+use super::live::{LiveValues, elementwise_max, peak_registers_of_order};
 use super::{ScheduleError, Scheduler, Stats};
-use crate::backend::{self, AllocationStage, Backend, Budget, CarriedEdge, Knobs, Region, RegionScheduler, ScheduleMode, Search, Settings};
+use crate::backend::{
+    self, AllocationStage, Backend, Budget, CarriedEdge, Knobs, Region, RegionScheduler, ScheduleMode, SearchOutcome, Settings,
+};
 use crate::carried::carried_edges;
 use crate::check::{self};
 use crate::code::SchedCode;
@@ -52,7 +54,7 @@ pub(super) struct BlockOrder {
 }
 
 /// The result of the search for an order of a block within a register budget.
-pub(super) struct BudgetSearch {
+pub(super) struct BudgetSearchResult {
     /// The new order. `None` if every order that was tried needs too many registers.
     pub(super) attempt: Option<BlockOrder>,
     /// Estimated cycles of the new order, or of the old order if there is no new one.
@@ -80,16 +82,16 @@ impl Scheduler<'_> {
     ) -> BlockOutcome {
         let untraced = Scheduler { trace: false, ..*self };
         let settings = untraced.settings(self.mode, AllocationStage::Pre, Budget::new(self.mode, max_live, 0, &self.knobs));
-        scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
+        scratch.tracker.enter_block(code, range.clone(), live.as_block_liveness());
         let attempt = untraced.schedule_regions(code, range, scratch, &settings);
-        let peak = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
+        let peak = peak_registers_of_order(code, range, &mut scratch.tracker, live.as_block_liveness(), attempt.order.iter().copied());
         BlockOutcome { cycles: attempt.cycles, peak: peak[0] }
     }
 
     /// Searches for an order of a block within a register target. `old_peak` is the number of registers of each class that the old order
     /// needs; the new order may need as many. An order within the target is searched first if the old order needs more general registers
     /// than exist, so that it would spill, or more than are requested.
-    pub(super) fn find_order(
+    pub(super) fn find_block_order(
         &self,
         code: &SchedCode,
         range: &Range<usize>,
@@ -97,30 +99,30 @@ impl Scheduler<'_> {
         live: &LiveValues,
         target: Counts,
         old_peak: Counts,
-    ) -> BudgetSearch {
+    ) -> BudgetSearchResult {
         let max_live = elementwise_max(target, old_peak);
         let mut traced_attempts = Vec::new();
         let would_spill = old_peak[0] > self.register_limit as i32;
         if would_spill || self.knobs.register_target.is_some_and(|requested| old_peak[0] > requested) {
             let mut within_target = max_live;
             within_target[0] = target[0];
-            let found = self.find_within_budget(code, range, scratch, live, within_target);
+            let found = self.find_order_within_budget(code, range, scratch, live, within_target);
             if found.attempt.is_some() {
                 return found;
             }
             traced_attempts = found.traced_attempts;
-            if would_spill && let Some(found) = self.find_near_source(code, range, scratch, live, target, old_peak) {
-                return BudgetSearch { traced_attempts, ..found };
+            if would_spill && let Some(found) = self.find_near_source_order(code, range, scratch, live, target, old_peak) {
+                return BudgetSearchResult { traced_attempts, ..found };
             }
         }
-        let mut found = self.find_within_budget(code, range, scratch, live, max_live);
+        let mut found = self.find_order_within_budget(code, range, scratch, live, max_live);
         found.traced_attempts.splice(0..0, traced_attempts);
         found
     }
 
     /// Searches for an order of a block near its old order ([`Backend::NEAR_SOURCE`]), if the old order needs more registers than exist.
     /// Returns `None` if the order that is found does not need fewer registers.
-    fn find_near_source(
+    fn find_near_source_order(
         &self,
         code: &SchedCode,
         range: &Range<usize>,
@@ -128,17 +130,17 @@ impl Scheduler<'_> {
         live: &LiveValues,
         target: Counts,
         old_peak: Counts,
-    ) -> Option<BudgetSearch> {
+    ) -> Option<BudgetSearchResult> {
         let near_source = Scheduler { backend: Backend::NEAR_SOURCE, mode: ScheduleMode::Ilp, trace: false, ..*self };
         let budget = Budget::new(near_source.mode, target, SPARE_REGISTERS, &self.knobs);
         let settings = near_source.settings(near_source.mode, AllocationStage::Pre, budget);
-        scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
+        scratch.tracker.enter_block(code, range.clone(), live.as_block_liveness());
         let usual = std::mem::replace(&mut scratch.scheduler, near_source.backend.strategy().scheduler());
         let attempt = near_source.schedule_regions(code, range, scratch, &settings);
         scratch.scheduler = usual;
-        let peak = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
+        let peak = peak_registers_of_order(code, range, &mut scratch.tracker, live.as_block_liveness(), attempt.order.iter().copied());
         let fits = (1..peak.len()).all(|class| peak[class] <= target[class].max(old_peak[class]));
-        (fits && peak[0] < old_peak[0]).then(|| BudgetSearch {
+        (fits && peak[0] < old_peak[0]).then(|| BudgetSearchResult {
             cycles: attempt.cycles,
             lower_bound_cycles: attempt.lower_bound_cycles,
             attempt: Some(attempt),
@@ -150,23 +152,23 @@ impl Scheduler<'_> {
 
     /// Searches for an order of a block that needs at most `max_live` registers of each class: first in the mode of the pass, then with a
     /// smaller budget, then in `reduce-reg`.
-    fn find_within_budget(
+    fn find_order_within_budget(
         &self,
         code: &SchedCode,
         range: &Range<usize>,
         scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
         max_live: Counts,
-    ) -> BudgetSearch {
+    ) -> BudgetSearchResult {
         let (mut traced_attempts, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
         let fallback = (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs });
         // A stack of attempts to make. Each has a mode, parameters, and a number of registers by which the budget is reduced.
         let mut attempts = vec![(fallback.0, fallback.1, 0), (self.mode, self.knobs, 0)];
         while let Some((mode, knobs, committed)) = attempts.pop() {
             let settings = self.settings(mode, AllocationStage::Pre, Budget::new(mode, max_live, committed, &knobs));
-            scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
+            scratch.tracker.enter_block(code, range.clone(), live.as_block_liveness());
             let mut attempt = self.schedule_regions(code, range, scratch, &settings);
-            let found = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
+            let found = peak_registers_of_order(code, range, &mut scratch.tracker, live.as_block_liveness(), attempt.order.iter().copied());
             is_tight |= mode != ScheduleMode::ReduceReg && (attempt.exceeded_scarcity || found[0] > settings.budget.scarce_above);
             let fits = found.iter().zip(max_live).all(|(found, max)| *found <= max);
             if self.trace {
@@ -175,7 +177,7 @@ impl Scheduler<'_> {
                 traced_attempts.push((mode, std::mem::take(&mut attempt.regions), verdict));
             }
             if fits {
-                return BudgetSearch {
+                return BudgetSearchResult {
                     cycles: attempt.cycles,
                     lower_bound_cycles: attempt.lower_bound_cycles,
                     attempt: Some(attempt),
@@ -192,7 +194,7 @@ impl Scheduler<'_> {
             }
             (is_tight, cycles_before, lower_bound_cycles) = (true, attempt.cycles_before, attempt.lower_bound_cycles);
         }
-        BudgetSearch {
+        BudgetSearchResult {
             attempt: None,
             cycles: cycles_before,
             lower_bound_cycles,
@@ -216,7 +218,7 @@ impl Scheduler<'_> {
         if !strategy.uses_carried_edges() || !flow.successors(block).contains(&block) {
             return Vec::new();
         }
-        match &code.regions(range.clone(), strategy.longest_region())[..] {
+        match &code.regions(range.clone(), strategy.max_region_instructions())[..] {
             [region] => carried_edges(code, region.clone(), self.model, sources()),
             _ => Vec::new(),
         }
@@ -243,9 +245,9 @@ impl Scheduler<'_> {
             proved_and_unproved: (0, 0),
             regions: Vec::new(),
         };
-        for region in code.regions(range.clone(), strategy.longest_region()) {
+        for region in code.regions(range.clone(), strategy.max_region_instructions()) {
             (attempt.order.len() + range.start..region.start).for_each(|barrier| attempt.add_barrier(code, barrier, tracker, in_flight));
-            let graph = builder.build_with_in_flight_results(code, region.clone(), &|register| in_flight.cycles_until(register));
+            let graph = builder.build_with_in_flight_results(code, region.clone(), &|register| in_flight.cycles_until_result(register));
             let before = backend::estimate(code, &graph, self.costs, region.clone());
             attempt.cycles_before += u64::from(before.issued);
             // The new order is used without a comparison of cycles in two cases: the mode saves registers rather than cycles, or the
@@ -268,9 +270,9 @@ impl Scheduler<'_> {
             let is_better = always_use || schedule.length.is_shorter_than(before);
             attempt.exceeded_scarcity |= schedule.exceeded_scarcity;
             match schedule.search {
-                Search::None => {}
-                Search::Optimal => attempt.proved_and_unproved.0 += 1,
-                Search::Ended | Search::TooLarge => attempt.proved_and_unproved.1 += 1,
+                SearchOutcome::None => {}
+                SearchOutcome::Optimal => attempt.proved_and_unproved.0 += 1,
+                SearchOutcome::Ended | SearchOutcome::TooLarge => attempt.proved_and_unproved.1 += 1,
             }
             attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });
             if self.trace {

@@ -8,7 +8,7 @@ use oriole_ir::Function;
 use oriole_ir::analysis::{ControlFlow, Loops};
 
 use super::{BlockScratch, ChunkCode, ScheduleError, Scheduler, Stats, split_into_chunks};
-use crate::backend::{AllocationStage, Backend, Budget, ScheduleMode, measure_allocated};
+use crate::backend::{AllocationStage, Backend, Budget, ScheduleMode, measure_allocated_region};
 use crate::code::products::ProductRegisters;
 use crate::code::{SchedCode, from_ir, from_machine};
 use crate::graph::GraphBuilder;
@@ -16,20 +16,20 @@ use crate::in_flight::InFlightResults;
 use crate::pressure::{BlockLiveness, PressureTracker};
 
 /// Minimum ratio of cycles lost by bank conflicts to instructions of a block, for the block to be scheduled again.
-const MIN_CONFLICT_RATIO: f64 = 0.1;
+const MIN_CONFLICT_CYCLES_PER_INST: f64 = 0.1;
 /// Maximum number of instructions of a block that is scheduled again.
-const MAX_BLOCK_INSTRUCTIONS: usize = 1024;
+const MAX_RESCHEDULED_BLOCK_INSTS: usize = 1024;
 
 impl Scheduler<'_> {
     /// Schedules those blocks of loops again that lose many cycles to register bank conflicts. The function must be on physical registers.
-    pub fn avoid_conflicts(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
+    pub fn avoid_bank_conflicts(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
         let flow = ControlFlow::compute(function);
         let loops = Loops::compute(function, &flow);
         let mut builder = GraphBuilder::new(self.model, from_machine::empty().registers());
         let products = ProductRegisters::on_registers(function);
         let blocks = function.layout.clone().into_iter().filter(|&block| {
-            let is_short = function.blocks[block].insts.len() <= MAX_BLOCK_INSTRUCTIONS;
+            let is_short = function.blocks[block].insts.len() <= MAX_RESCHEDULED_BLOCK_INSTS;
             is_short
                 && loops.depth(block) > 0
                 && self.order_cost(function, &products, &mut builder, &function.blocks[block].insts).has_many_conflicts()
@@ -40,10 +40,10 @@ impl Scheduler<'_> {
         }
         let other = Scheduler { backend: Backend::C, ..*self };
         let mut in_flight = InFlightResults::new(self.model, from_machine::empty().registers(), function);
-        for chunk in split_into_chunks(function, other.backend.strategy().chunk_threshold()) {
-            let push = |code: &mut SchedCode, inst| from_ir::push_allocated(code, function, &products, inst);
+        for chunk in split_into_chunks(function, other.backend.strategy().chunk_threshold_instructions()) {
+            let push = |code: &mut SchedCode, inst| from_ir::push_allocated_inst(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
-            chunk_code.walk_latches(function, &flow, &mut in_flight, None);
+            chunk_code.find_results_of_latches(function, &flow, &mut in_flight, None);
             let mut scratch = BlockScratch {
                 builder: GraphBuilder::new(self.model, chunk_code.code.registers()),
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
@@ -86,12 +86,12 @@ impl Scheduler<'_> {
         insts: &[oriole_ir::Inst],
     ) -> OrderCost {
         let mut code = from_machine::empty();
-        insts.iter().for_each(|&inst| from_ir::push_allocated(&mut code, function, products, inst));
+        insts.iter().for_each(|&inst| from_ir::push_allocated_inst(&mut code, function, products, inst));
         let issued = code.items.iter().filter(|item| item.opcode.is_some()).count();
         let mut cost = OrderCost { instructions: issued as u32, cycles: 0, conflict_cycles: 0 };
-        for region in code.regions(0..code.items.len(), MAX_BLOCK_INSTRUCTIONS) {
+        for region in code.regions(0..code.items.len(), MAX_RESCHEDULED_BLOCK_INSTS) {
             let graph = builder.build(&code, region);
-            let found = measure_allocated(&code, &graph, self.costs);
+            let found = measure_allocated_region(&code, &graph, self.costs);
             cost.cycles += found.exit_cycle.max(found.length.issued);
             cost.conflict_cycles += found.conflict_cycles;
         }
@@ -110,8 +110,8 @@ struct OrderCost {
 }
 
 impl OrderCost {
-    /// Returns whether the cycles lost by bank conflicts are at least [`MIN_CONFLICT_RATIO`] of the number of instructions.
+    /// Returns whether the cycles lost by bank conflicts are at least [`MIN_CONFLICT_CYCLES_PER_INST`] of the number of instructions.
     fn has_many_conflicts(&self) -> bool {
-        f64::from(self.conflict_cycles) >= MIN_CONFLICT_RATIO * f64::from(self.instructions)
+        f64::from(self.conflict_cycles) >= MIN_CONFLICT_CYCLES_PER_INST * f64::from(self.instructions)
     }
 }

@@ -9,11 +9,11 @@
 //! by `pressure` it has 14, so the target is the number of registers with which all 16 warps are resident.
 
 use super::block::BlockScratch;
-use super::live::{LiveValues, elementwise_max, peak_pressure};
+use super::live::{LiveValues, elementwise_max, peak_registers_of_order};
 use super::{ChunkCode, ScheduleError, Scheduler};
 use crate::backend::{AllocationStage, Backend, Budget, ScheduleMode};
 use crate::check;
-use crate::code::REGISTER_CLASSES;
+use crate::code::REGISTER_CLASS_COUNT;
 use crate::graph::GraphBuilder;
 use crate::in_flight::InFlightResults;
 use crate::pressure::{Counts, PressureTracker};
@@ -23,7 +23,7 @@ use oriole_support::IndexVec;
 use std::ops::Range;
 
 /// Maximum number of instructions of a block that is reordered. Larger blocks rarely reach a higher occupancy, and take long.
-const MAX_BLOCK_INSTRUCTIONS: usize = 4096;
+const MAX_REORDERED_BLOCK_INSTS: usize = 4096;
 
 /// An order of a block with fewer live registers than its original order.
 struct LowPressureOrder {
@@ -41,7 +41,7 @@ impl Scheduler<'_> {
     /// Reorders blocks for few live registers if the function reaches a higher occupancy that way. `peaks` has the maximum number of live
     /// registers of each block and is updated. `live_values` returns the registers that are live at the start and at the end of a block.
     /// Returns whether the function changed.
-    pub(super) fn lower_peaks<'m>(
+    pub(super) fn lower_register_peaks<'m>(
         &'m self,
         function: &mut Function,
         flow: &ControlFlow,
@@ -54,12 +54,12 @@ impl Scheduler<'_> {
         let full = Scheduler { occupancy_percent: 100, ..*self };
         // The number of general registers that may be live at the highest occupancy.
         let most = full.register_target(0).registers;
-        let old = peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| elementwise_max(most, *peak));
+        let old = peaks.iter().fold([0; REGISTER_CLASS_COUNT], |most, peak| elementwise_max(most, *peak));
         if old[0] <= most {
             return Ok(false);
         }
         let by_pressure = Scheduler { backend: Backend::PRESSURE, mode: ScheduleMode::ReduceReg, trace: false, ..full };
-        let budget = Budget::new(ScheduleMode::Ilp, full.register_targets([0; REGISTER_CLASSES]), 0, &self.knobs);
+        let budget = Budget::new(ScheduleMode::Ilp, full.register_targets([0; REGISTER_CLASS_COUNT]), 0, &self.knobs);
         let settings = by_pressure.settings(by_pressure.mode, AllocationStage::Pre, budget);
         let mut scratch = BlockScratch {
             builder: GraphBuilder::new(self.model, chunk.code.registers()),
@@ -72,12 +72,13 @@ impl Scheduler<'_> {
         let mut lowered = 0;
         for (block, range) in &chunk.blocks {
             let peak = peaks[*block];
-            if peak[0] > most && range.len() <= MAX_BLOCK_INSTRUCTIONS {
+            if peak[0] > most && range.len() <= MAX_REORDERED_BLOCK_INSTS {
                 scratch.in_flight.enter_block(function, flow, *block, None);
                 let live = live_values(function, *block);
-                scratch.tracker.enter_block(&chunk.code, range.clone(), live.as_liveness());
+                scratch.tracker.enter_block(&chunk.code, range.clone(), live.as_block_liveness());
                 let order = by_pressure.schedule_regions(&chunk.code, range, &mut scratch, &settings).order;
-                let peak = peak_pressure(&chunk.code, range, &mut scratch.tracker, live.as_liveness(), order.iter().copied());
+                let peak =
+                    peak_registers_of_order(&chunk.code, range, &mut scratch.tracker, live.as_block_liveness(), order.iter().copied());
                 found.push(LowPressureOrder { block: *block, range: range.clone(), order, peak });
                 lowered = lowered.max(peak[0]);
             } else {

@@ -1,7 +1,7 @@
 //! The registers that are live in a block of SSA code, and their maximum number for an order of the block.
 
 use crate::code::products::ProductRegisters;
-use crate::code::{REGISTER_CLASSES, SchedCode, from_ir};
+use crate::code::{REGISTER_CLASS_COUNT, SchedCode, from_ir};
 use crate::pressure::{BlockLiveness, Counts, PressureTracker};
 use oriole_ir::analysis::{ControlFlow, Liveness};
 use oriole_ir::{Block, Function};
@@ -27,25 +27,25 @@ impl LiveValues {
     }
 
     /// Returns references to both lists, in the form that the pressure tracker takes.
-    pub(crate) fn as_liveness(&self) -> BlockLiveness<'_> {
+    pub(crate) fn as_block_liveness(&self) -> BlockLiveness<'_> {
         BlockLiveness { live_in: &self.groups_at_start, live_out: &self.groups_at_end }
     }
 }
 
 /// Returns the maximum number of live registers of each class in a function in SSA form, in its current order.
-pub(super) fn peak_of_function(function: &Function) -> Counts {
+pub(super) fn peak_registers_of_function(function: &Function) -> Counts {
     let flow = ControlFlow::compute(function);
     let liveness = Liveness::compute(function, &flow);
     let numbers = from_ir::ValueNumbers::new(function);
     let products = ProductRegisters::on_values(function, &numbers);
     let mut tracker = PressureTracker::new(numbers.empty().groups().len());
-    let mut peak = [0; REGISTER_CLASSES];
+    let mut peak = [0; REGISTER_CLASS_COUNT];
     for &block in &function.layout {
         let mut code = numbers.empty();
-        function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_values(&mut code, &numbers, function, &products, inst));
+        function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_ssa_inst(&mut code, &numbers, function, &products, inst));
         let range = 0..code.items.len();
         let live = LiveValues::of_block(function, &numbers, &liveness, block);
-        peak = elementwise_max(peak, peak_pressure(&code, &range, &mut tracker, live.as_liveness(), range.clone()));
+        peak = elementwise_max(peak, peak_registers_of_order(&code, &range, &mut tracker, live.as_block_liveness(), range.clone()));
     }
     peak
 }
@@ -56,7 +56,7 @@ pub(super) fn elementwise_max(first: Counts, second: Counts) -> Counts {
 }
 
 /// Returns the maximum number of live registers of each class in a block, for a given order.
-pub(super) fn peak_pressure(
+pub(super) fn peak_registers_of_order(
     code: &SchedCode,
     range: &Range<usize>,
     tracker: &mut PressureTracker,

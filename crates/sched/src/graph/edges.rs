@@ -1,7 +1,7 @@
 //! Edges of the dependency graph, and their collection while the graph is built.
 
 /// The index that means "no node" or "no list element".
-pub(super) const NONE: u32 = u32::MAX;
+pub(super) const NO_INDEX: u32 = u32::MAX;
 
 /// The kind of dependence that an edge stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -54,12 +54,12 @@ impl IncomingEdges {
         self.edges.clear();
         self.runs.clear();
         self.latest_edge.clear();
-        self.latest_edge.resize(items, NONE);
+        self.latest_edge.resize(items, NO_INDEX);
         (self.items, self.joins) = (items as u32, 0);
     }
 
     /// Returns the index of the first edge of the current run (the edges to the node that is processed now).
-    fn run_start(&self) -> usize {
+    fn current_run_start(&self) -> usize {
         self.runs.last().map_or(0, |run| run.1 as usize)
     }
 
@@ -67,7 +67,7 @@ impl IncomingEdges {
     pub(super) fn add(&mut self, from: u32, latency: u16, kind: EdgeKind, scoreboard: bool) {
         let index = self.latest_edge[from as usize] as usize;
         // The entry in `latest_edge` may be of an earlier run, so it is checked before use.
-        if index >= self.run_start() && index < self.edges.len() && self.edges[index].node == from {
+        if index >= self.current_run_start() && index < self.edges.len() && self.edges[index].node == from {
             let edge = &mut self.edges[index];
             if latency > edge.latency {
                 (edge.latency, edge.kind) = (latency, kind);
@@ -91,7 +91,7 @@ impl IncomingEdges {
         }
         let join = self.items + self.joins;
         self.joins += 1;
-        self.latest_edge.push(NONE);
+        self.latest_edge.push(NO_INDEX);
         for &node in nodes.iter().chain(&before) {
             self.add(node, 0, EdgeKind::Memory, false);
         }

@@ -2,7 +2,7 @@
 //!
 //! Accesses of different memory spaces do not alias; a generic access belongs to global, shared and local memory. Two addresses have the
 //! same *base* if they differ in the constant offset only: same form, same registers, same values in these registers. Two accesses with the
-//! same base are compared by offset, in cells of [`CELL_BYTES`] bytes. Two accesses with different bases may alias. So a store must follow
+//! same base are compared by offset, in cells of [`ALIAS_CELL_BYTES`] bytes. Two accesses with different bases may alias. So a store must follow
 //! all earlier loads and stores of other bases, and a load must follow all earlier stores of other bases.
 //!
 //! An edge for each such pair would be quadratic. Instead, joins collect accesses: when the base changes, the stores so far become one join
@@ -27,9 +27,9 @@ use super::edges::{EdgeKind, IncomingEdges};
 use crate::code::{AliasSpace, Item, MemAccess, MemAccessKind, OrderEffect};
 
 /// Size of a cell in bytes. Accesses with the same base that touch the same cell keep their order.
-const CELL_BYTES: i64 = 4;
+const ALIAS_CELL_BYTES: i64 = 4;
 /// Number of independent memory spaces: global, shared, local, spill slots.
-const SPACE_COUNT: usize = 4;
+const ALIAS_SPACE_COUNT: usize = 4;
 
 oriole_support::define_index!(
     /// Number of a base, the part of an address without its constant offset: equal numbers mean equal base addresses.
@@ -40,7 +40,7 @@ oriole_support::define_index!(
 /// Identifies a base: the hash of the address form, and each base register with the node that wrote it last.
 type BaseKey = (u64, SmallVec<[(u32, u32); 4]>);
 
-/// The latest accesses of one cell ([`CELL_BYTES`] bytes of memory).
+/// The latest accesses of one cell ([`ALIAS_CELL_BYTES`] bytes of memory).
 #[derive(Default)]
 struct CellAccesses {
     /// Node of the last store; `None` if there is none.
@@ -51,7 +51,7 @@ struct CellAccesses {
 
 /// The accesses of one memory space so far, as far as later accesses depend on them.
 #[derive(Default)]
-struct SpaceState {
+struct SpaceAccesses {
     /// A node that follows all stores before those in `current_stores`; `None` if there are no such stores.
     joined_stores: Option<u32>,
     /// The current run: stores since `joined_stores`, all with the base `current_base`.
@@ -72,7 +72,7 @@ struct SpaceState {
     cells: FxHashMap<(BaseId, i64), CellAccesses>,
 }
 
-impl SpaceState {
+impl SpaceAccesses {
     /// Forgets all accesses, for a new region.
     fn clear(&mut self) {
         (self.joined_stores, self.joined_loads) = (None, None);
@@ -83,8 +83,8 @@ impl SpaceState {
     }
 
     /// Creates the joins (nodes that stand for a set of earlier accesses) that an access must follow. The edges of the access itself are
-    /// added afterwards by [`SpaceState::add_edges`].
-    fn create_joins(&mut self, base: BaseId, writes: bool, incoming: &mut IncomingEdges) {
+    /// added afterwards by [`SpaceAccesses::add_access_edges`].
+    fn create_access_joins(&mut self, base: BaseId, writes: bool, incoming: &mut IncomingEdges) {
         // The base changes: the stores of the run become part of the join, which the new access follows.
         if self.current_base != Some(base) && !self.current_stores.is_empty() {
             self.joined_stores = incoming.join(&self.current_stores, self.joined_stores);
@@ -110,7 +110,7 @@ impl SpaceState {
 
     /// Adds the edges of an access and records the access. `cells` is the range of cells that the access touches, `None` if its address is
     /// unknown.
-    fn add_edges(
+    fn add_access_edges(
         &mut self,
         node: u32,
         base: BaseId,
@@ -157,7 +157,7 @@ impl SpaceState {
 #[derive(Default)]
 pub(super) struct MemoryOrder {
     /// For each memory space, the accesses so far.
-    spaces: [SpaceState; SPACE_COUNT],
+    spaces: [SpaceAccesses; ALIAS_SPACE_COUNT],
     /// The number of each base (address without its constant offset), by address form and base registers.
     bases: FxHashMap<BaseKey, BaseId>,
     /// Number of bases so far. An access at an unknown address gets a new base, different from all others.
@@ -181,7 +181,7 @@ pub(super) struct MemoryOrder {
 impl MemoryOrder {
     /// Forgets all accesses, fences and barriers, for a new region.
     pub(super) fn reset(&mut self) {
-        self.spaces.iter_mut().for_each(SpaceState::clear);
+        self.spaces.iter_mut().for_each(SpaceAccesses::clear);
         self.bases.clear();
         self.converged_items.clear();
         self.exchanges.clear();
@@ -199,7 +199,7 @@ impl MemoryOrder {
 
     /// Adds the ordering edges of an item, and records the item for those that follow. `base` is the base of its address, if known.
     /// `latency_after` returns the latency, in cycles, of an edge from a fence or barrier node.
-    pub(super) fn add_item(
+    pub(super) fn add_item_edges(
         &mut self,
         item: &Item,
         node: u32,
@@ -270,19 +270,19 @@ impl MemoryOrder {
             AliasSpace::Local => 2..3,
             AliasSpace::Spill => 3..4,
         };
-        let cells = access
-            .address
-            .map(|address| address.offset.div_euclid(CELL_BYTES)..=(address.offset + i64::from(address.bytes) - 1).div_euclid(CELL_BYTES));
+        let cells = access.address.map(|address| {
+            address.offset.div_euclid(ALIAS_CELL_BYTES)..=(address.offset + i64::from(address.bytes) - 1).div_euclid(ALIAS_CELL_BYTES)
+        });
         let base = base.unwrap_or_else(|| {
             self.base_count += 1;
             BaseId::new(self.base_count - 1)
         });
         let writes = access.kind == MemAccessKind::Write;
         for space in &mut self.spaces[spaces.clone()] {
-            space.create_joins(base, writes, incoming);
+            space.create_access_joins(base, writes, incoming);
         }
         for space in &mut self.spaces[spaces] {
-            space.add_edges(node, base, cells.clone(), writes, incoming);
+            space.add_access_edges(node, base, cells.clone(), writes, incoming);
         }
         self.last_fence.into_iter().for_each(|from| incoming.add(from, latency_after(from).max(1), EdgeKind::Order, false));
         if access.strong {

@@ -29,14 +29,14 @@ use oriole_isa::{Opcode, RegFile};
 
 use crate::code::{Item, OrderEffect, RegAccess, SchedCode};
 pub use edges::{Edge, EdgeKind};
-use edges::{IncomingEdges, NONE};
+use edges::{IncomingEdges, NO_INDEX};
 use memory::MemoryOrder;
 
 /// Assumed latency, in cycles, of a variable-latency instruction for which the model has no latency.
-pub(crate) const UNKNOWN_LATENCY_CYCLES: u16 = 200;
+pub(crate) const DEFAULT_VARIABLE_LATENCY_CYCLES: u16 = 200;
 /// Assumed number of cycles from the issue of an instruction until its result can be read, if the model has no latency for the ports by
 /// which the register is written and read.
-const UNKNOWN_READ_CYCLES: u16 = 6;
+const DEFAULT_READ_LATENCY_CYCLES: u16 = 6;
 
 /// The dependency graph of one region.
 #[derive(Clone, Default, Debug)]
@@ -198,14 +198,14 @@ impl Graph {
 
 /// The last writer of a register and its readers since then, while the items of a region are processed in order.
 #[derive(Clone, Copy)]
-struct RegisterAccesses {
+struct RegisterHistory {
     /// The region that this state belongs to ([`GraphBuilder::stamp`]). State of an earlier region counts as empty.
     stamp: u32,
-    /// Node of the item that wrote the register last; [`NONE`] if no item of the region did.
+    /// Node of the item that wrote the register last; [`NO_INDEX`] if no item of the region did.
     writer: u32,
     /// Port (index into the latency grids) by which the last writer writes.
     writer_port: Option<Port>,
-    /// Head of the linked list of readers since the last write: an index into [`GraphBuilder::readers`], or [`NONE`].
+    /// Head of the linked list of readers since the last write: an index into [`GraphBuilder::readers`], or [`NO_INDEX`].
     first_reader: u32,
 }
 
@@ -216,7 +216,7 @@ struct ReaderNode {
     node: u32,
     /// Port (index into the latency grids) by which the item reads; `None` if it has none.
     port: Option<Port>,
-    /// Index of the next reader in [`GraphBuilder::readers`], or [`NONE`].
+    /// Index of the next reader in [`GraphBuilder::readers`], or [`NO_INDEX`].
     next: u32,
 }
 
@@ -228,7 +228,7 @@ pub struct GraphBuilder<'m> {
     /// each region.
     stamp: u32,
     /// For each register number, the last writer and the readers since that write.
-    registers: Vec<RegisterAccesses>,
+    registers: Vec<RegisterHistory>,
     /// Elements of the linked lists of readers.
     readers: Vec<ReaderNode>,
     /// Memory accesses, fences and barriers of the region so far.
@@ -244,7 +244,7 @@ const BARRIER_TO_READER_CYCLES: u16 = 10;
 impl<'m> GraphBuilder<'m> {
     /// Creates a builder for code with `registers` different registers.
     pub fn new(model: &'m Model, registers: usize) -> GraphBuilder<'m> {
-        let blank = RegisterAccesses { stamp: 0, writer: NONE, writer_port: None, first_reader: NONE };
+        let blank = RegisterHistory { stamp: 0, writer: NO_INDEX, writer_port: None, first_reader: NO_INDEX };
         GraphBuilder {
             model,
             stamp: 0,
@@ -261,13 +261,13 @@ impl<'m> GraphBuilder<'m> {
         self.build_with_in_flight_results(code, region, &|_| 0)
     }
 
-    /// Builds the graph of a region, which must not contain scheduling barriers. `cycles_until` returns for a register the number of cycles
+    /// Builds the graph of a region, which must not contain scheduling barriers. `cycles_until_result` returns for a register the number of cycles
     /// from the start of the region until its latest result, written before the region, arrives.
     pub(crate) fn build_with_in_flight_results(
         &mut self,
         code: &SchedCode,
         region: Range<usize>,
-        cycles_until: &impl Fn(u32) -> u32,
+        cycles_until_result: &impl Fn(u32) -> u32,
     ) -> Graph {
         let mut starts = Vec::with_capacity(region.len());
         self.stamp += 1;
@@ -278,7 +278,8 @@ impl<'m> GraphBuilder<'m> {
             let item = &code.items[position];
             let node = (position - region.start) as u32;
             self.add_order_edges(code, &region, item, node);
-            let fresh = |register: &RegAccess| self.is_unwritten(register.register).then(|| cycles_until(register.register));
+            let fresh =
+                |register: &RegAccess| self.is_unwritten_in_region(register.register).then(|| cycles_until_result(register.register));
             starts.push(code.reads(item).iter().chain(code.writes(item)).filter_map(fresh).max().unwrap_or(0));
             self.add_register_edges(code, &region, item, node);
             self.incoming.finish(node);
@@ -298,7 +299,7 @@ impl<'m> GraphBuilder<'m> {
         let Some(barrier) = code.items.get(region.end).filter(|item| item.effect == OrderEffect::SchedBarrier) else { return latencies };
         for access in code.reads(barrier) {
             let state = &self.registers[access.register as usize];
-            if state.stamp == self.stamp && state.writer != NONE {
+            if state.stamp == self.stamp && state.writer != NO_INDEX {
                 let first = &code.items[region.start + state.writer as usize];
                 let found = &mut latencies[state.writer as usize];
                 *found = latency(self.model, Kind::Raw, access.file, (first, state.writer_port), (barrier, access.port)).0.max(*found);
@@ -333,7 +334,7 @@ impl<'m> GraphBuilder<'m> {
             let of_access = |access: &RegAccess| {
                 let reader = item.class.read_port(access.file, 0, 0);
                 let need = access.port.zip(reader).map(|(first, second)| self.model.need(Kind::Raw, access.file, first, second));
-                need.map_or(UNKNOWN_READ_CYCLES, |need| need.cycles.into())
+                need.map_or(DEFAULT_READ_LATENCY_CYCLES, |need| need.cycles.into())
             };
             code.writes(item).iter().map(of_access).max().unwrap_or(0).min(tail).max(graph.barrier_latencies[node])
         };
@@ -341,16 +342,16 @@ impl<'m> GraphBuilder<'m> {
     }
 
     /// Returns whether no item of the current region has written a register so far.
-    fn is_unwritten(&self, register: u32) -> bool {
+    fn is_unwritten_in_region(&self, register: u32) -> bool {
         let state = &self.registers[register as usize];
-        state.stamp != self.stamp || state.writer == NONE
+        state.stamp != self.stamp || state.writer == NO_INDEX
     }
 
     /// Returns the state of a register in the current region, cleared if the state is of an earlier region.
-    fn register(&mut self, register: u32) -> &mut RegisterAccesses {
+    fn register(&mut self, register: u32) -> &mut RegisterHistory {
         let state = &mut self.registers[register as usize];
         if state.stamp != self.stamp {
-            *state = RegisterAccesses { stamp: self.stamp, writer: NONE, writer_port: None, first_reader: NONE };
+            *state = RegisterHistory { stamp: self.stamp, writer: NO_INDEX, writer_port: None, first_reader: NO_INDEX };
         }
         state
     }
@@ -359,7 +360,7 @@ impl<'m> GraphBuilder<'m> {
     fn add_register_edges(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32) {
         for access in code.reads(item) {
             let state = *self.register(access.register);
-            if state.writer != NONE {
+            if state.writer != NO_INDEX {
                 let first = &code.items[region.start + state.writer as usize];
                 let (latency, scoreboard) = latency(self.model, Kind::Raw, access.file, (first, state.writer_port), (item, access.port));
                 self.incoming.add(state.writer, latency, EdgeKind::Raw, scoreboard);
@@ -389,7 +390,7 @@ impl<'m> GraphBuilder<'m> {
         for &register in code.ordered_registers(item) {
             let access = RegAccess { register, file: RegFile::General, port: None, slot: None };
             let state = *self.register(register);
-            if state.writer != NONE && state.writer != node {
+            if state.writer != NO_INDEX && state.writer != node {
                 let first = &code.items[region.start + state.writer as usize];
                 // A fence, and a wait that leaves matrix products running, do not wait for the latest matrix product.
                 let is_running = first.opcode.is_some_and(Opcode::is_warpgroup_product) && !item.drains_products;
@@ -406,13 +407,13 @@ impl<'m> GraphBuilder<'m> {
     /// Adds the WAW and WAR edges of one write, and makes `node` the last writer of the register.
     fn add_write_edges(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32, access: &RegAccess) {
         let state = *self.register(access.register);
-        if state.writer != NONE && state.writer != node {
+        if state.writer != NO_INDEX && state.writer != node {
             let first = &code.items[region.start + state.writer as usize];
             let (latency, scoreboard) = latency(self.model, Kind::Waw, access.file, (first, state.writer_port), (item, access.port));
             self.incoming.add(state.writer, latency.max(1), EdgeKind::Waw, scoreboard);
         }
         let mut at = state.first_reader;
-        while at != NONE {
+        while at != NO_INDEX {
             let reader = self.readers[at as usize];
             if reader.node != node {
                 let first = &code.items[region.start + reader.node as usize];
@@ -422,7 +423,7 @@ impl<'m> GraphBuilder<'m> {
             at = reader.next;
         }
         let state = self.register(access.register);
-        (state.writer, state.writer_port, state.first_reader) = (node, access.port, NONE);
+        (state.writer, state.writer_port, state.first_reader) = (node, access.port, NO_INDEX);
     }
 
     /// Adds the edges of an item that do not follow from registers, such as those between memory accesses. Must run before
@@ -437,7 +438,7 @@ impl<'m> GraphBuilder<'m> {
                 let stamp = self.stamp;
                 let registers = code.address_registers(&address).iter().map(|&register| {
                     let state = &self.registers[register as usize];
-                    (register, if state.stamp == stamp { state.writer } else { NONE })
+                    (register, if state.stamp == stamp { state.writer } else { NO_INDEX })
                 });
                 self.memory.base(address.form, registers)
             }),
@@ -450,7 +451,7 @@ impl<'m> GraphBuilder<'m> {
             let is_blocking = item.opcode.is_some_and(|opcode| opcode.properties().blocks_later_accesses);
             self.model.time(item.class).filter(|_| is_blocking).map_or(1, |time| time.usual)
         };
-        self.memory.add_item(item, node, base, &mut self.incoming, after_order);
+        self.memory.add_item_edges(item, node, base, &mut self.incoming, after_order);
     }
 }
 
@@ -491,7 +492,7 @@ pub(crate) fn latency(
     let usual = match (time, kind) {
         (Some(time), Kind::War) => time.read,
         (Some(time), _) => time.usual,
-        (None, _) => UNKNOWN_LATENCY_CYCLES,
+        (None, _) => DEFAULT_VARIABLE_LATENCY_CYCLES,
     };
     (usual.max(need.cycles.into()), true)
 }

@@ -13,16 +13,16 @@ fn graph(code: &SchedCode) -> Graph {
 }
 
 /// Returns whether a path leads from one item to another.
-fn precedes(graph: &Graph, first: u32, second: u32) -> bool {
-    graph.successors(first).iter().any(|edge| edge.node == second || precedes(graph, edge.node, second))
+fn has_path(graph: &Graph, first: u32, second: u32) -> bool {
+    graph.successors(first).iter().any(|edge| edge.node == second || has_path(graph, edge.node, second))
 }
 
-fn pairs(lines: &[&str]) -> Vec<(u32, u32)> {
+fn ordered_pairs(lines: &[&str]) -> Vec<(u32, u32)> {
     let code = code(lines);
     let graph = graph(&code);
     let count = lines.len() as u32;
     let all = (0..count).flat_map(|first| (first + 1..count).map(move |second| (first, second)));
-    all.filter(|&(first, second)| precedes(&graph, first, second)).collect()
+    all.filter(|&(first, second)| has_path(&graph, first, second)).collect()
 }
 
 #[test]
@@ -51,49 +51,49 @@ fn load_edges_have_the_usual_latency() {
 
 #[test]
 fn guarded_write_keeps_the_previous_writer() {
-    assert_eq!(pairs(&["MOV R0, 0x1", "@P0 MOV R0, 0x2", "FADD R1, R0, R0"]), [(0, 1), (0, 2), (1, 2)]);
+    assert_eq!(ordered_pairs(&["MOV R0, 0x1", "@P0 MOV R0, 0x2", "FADD R1, R0, R0"]), [(0, 1), (0, 2), (1, 2)]);
 }
 
 #[test]
 fn same_base_is_compared_by_offset() {
     let lines = ["STG.E desc[UR4][R2.64], R6", "LDG.E R7, desc[UR4][R2.64+0x4]", "LDG.E R8, desc[UR4][R2.64]"];
-    assert_eq!(pairs(&lines), [(0, 2)]);
+    assert_eq!(ordered_pairs(&lines), [(0, 2)]);
     // A 64-bit store overlaps the load at offset 4, but not the load at offset 8.
     let lines = ["STG.E.64 desc[UR4][R2.64], R6", "LDG.E R8, desc[UR4][R2.64+0x4]", "LDG.E R9, desc[UR4][R2.64+0x8]"];
-    assert_eq!(pairs(&lines), [(0, 1)]);
+    assert_eq!(ordered_pairs(&lines), [(0, 1)]);
 }
 
 #[test]
 fn overwritten_base_register_makes_a_new_base() {
     let lines = ["STS [R2], R6", "IADD3 R2, R2, 0x4, RZ", "LDS R7, [R2+0x10]"];
-    assert_eq!(pairs(&lines), [(0, 1), (0, 2), (1, 2)]);
+    assert_eq!(ordered_pairs(&lines), [(0, 1), (0, 2), (1, 2)]);
 }
 
 #[test]
 fn different_bases_may_alias_in_one_space() {
     let lines = ["STG.E desc[UR4][R2.64], R6", "LDG.E R7, desc[UR4][R8.64]", "LDS R10, [R12]", "LD.E R11, desc[UR4][R14.64]"];
-    assert_eq!(pairs(&lines), [(0, 1), (0, 3)]);
+    assert_eq!(ordered_pairs(&lines), [(0, 1), (0, 3)]);
     let lines = ["LDS R10, [R12]", "STL [R1], R6", "ST.E desc[UR4][R14.64], R7", "LDG.E.CONSTANT R11, desc[UR4][R16.64]"];
-    assert_eq!(pairs(&lines), [(0, 2), (1, 2)]);
+    assert_eq!(ordered_pairs(&lines), [(0, 2), (1, 2)]);
 }
 
 #[test]
 fn only_strong_loads_order_each_other() {
     let lines = ["LDG.E R7, desc[UR4][R2.64]", "LDG.E R8, desc[UR4][R4.64]"];
-    assert_eq!(pairs(&lines), []);
+    assert_eq!(ordered_pairs(&lines), []);
     let lines = ["LDG.E.STRONG.GPU R7, desc[UR4][R2.64]", "LDG.E R9, desc[UR4][R2.64]", "LDG.E.STRONG.SYS R8, desc[UR4][R4.64]"];
-    assert_eq!(pairs(&lines), [(0, 2)]);
+    assert_eq!(ordered_pairs(&lines), [(0, 2)]);
 }
 
 #[test]
 fn fences_and_barriers_order_accesses() {
     let lines = ["LDG.E R7, desc[UR4][R2.64]", "FADD R0, R1, R1", "MEMBAR.SC.GPU", "STS [R12], R6", "SHFL.IDX PT, R20, R21, R22, R23"];
-    assert_eq!(pairs(&lines), [(0, 2), (0, 3), (2, 3)]);
+    assert_eq!(ordered_pairs(&lines), [(0, 2), (0, 3), (2, 3)]);
     let lines = ["SHFL.IDX PT, R20, R21, R22, R23", "LDS R7, [R2]", "BAR.SYNC.DEFER_BLOCKING 0x0", "FADD R0, R1, R1", "UMOV UR4, 0x1"];
     // A barrier does not change the set of active threads, so uniform registers may be written before or after it.
-    assert_eq!(pairs(&lines), [(0, 2), (1, 2)]);
+    assert_eq!(ordered_pairs(&lines), [(0, 2), (1, 2)]);
     let lines = ["SHFL.IDX PT, R20, R21, R22, R23", "LDS R7, [R2]", "BSYNC B0", "FADD R0, R1, R1", "UMOV UR4, 0x1"];
-    assert_eq!(pairs(&lines), [(0, 2), (0, 4), (1, 2), (1, 4), (2, 4)]);
+    assert_eq!(ordered_pairs(&lines), [(0, 2), (0, 4), (1, 2), (1, 4), (2, 4)]);
 }
 
 /// Diverged threads share uniform registers, and other threads may overwrite a uniform register before the reconvergence point. So a
@@ -101,19 +101,19 @@ fn fences_and_barriers_order_accesses() {
 #[test]
 fn uniform_accesses_do_not_cross_reconvergence() {
     let lines = ["REDUX UR2, R0", "MOV R1, UR2", "WARPSYNC R8", "MOV R3, R4"];
-    assert_eq!(pairs(&lines), [(0, 1), (0, 2), (1, 2)]);
+    assert_eq!(ordered_pairs(&lines), [(0, 1), (0, 2), (1, 2)]);
 }
 
 #[test]
 fn clocks_keep_their_order_and_fixed_registers_do_not() {
     let lines = ["CS2R R2, SR_CLOCKLO", "S2R R4, SR_TID.X", "FADD R0, R1, R1", "CS2R R6, SR_CLOCKLO", "ATOMS.ADD R8, [R9], R10"];
-    assert_eq!(pairs(&lines), [(0, 3), (0, 4), (3, 4)]);
+    assert_eq!(ordered_pairs(&lines), [(0, 3), (0, 4), (3, 4)]);
 }
 
 #[test]
 fn accesses_stay_after_a_guarded_exit() {
     let lines = ["FADD R0, R1, R1", "@P0 EXIT", "LDG.E.CONSTANT R7, desc[UR4][R2.64]", "LDC R8, c[0x0][0x210]"];
-    assert_eq!(pairs(&lines), [(1, 2)]);
+    assert_eq!(ordered_pairs(&lines), [(1, 2)]);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn regions_end_at_sched_barriers_and_at_their_maximum_length() {
 }
 
 /// Instructions that random code is composed of.
-const WORDS: [&str; 26] = [
+const INSTRUCTION_POOL: [&str; 26] = [
     "FADD R0, R1, R2",
     "FADD R1, R0, R3",
     "FADD R2, R3, R0",
@@ -155,22 +155,22 @@ const WORDS: [&str; 26] = [
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
+    fn random_below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % bound
     }
 }
 
 /// Returns the last item before index `place` of `order` that writes `register`; `None` if there is none.
-fn writer(code: &SchedCode, order: &[usize], place: usize, register: u32) -> Option<usize> {
+fn last_writer_before(code: &SchedCode, order: &[usize], place: usize, register: u32) -> Option<usize> {
     order[..place].iter().rev().copied().find(|&other| code.writes(&code.items[other]).iter().any(|access| access.register == register))
 }
 
 /// Returns whether every read, every guarded write (which may keep the old value) and the end of the code see registers that the same items
 /// wrote last in both orders.
-fn same_writers(code: &SchedCode, old: &[usize], new: &[usize]) -> bool {
+fn has_same_last_writers(code: &SchedCode, old: &[usize], new: &[usize]) -> bool {
     let same = |old_place: usize, new_place: usize, register: u32| {
-        writer(code, old, old_place, register) == writer(code, new, new_place, register)
+        last_writer_before(code, old, old_place, register) == last_writer_before(code, new, new_place, register)
     };
     let of_items = new.iter().enumerate().all(|(place, &item)| {
         let (reads, writes) = (code.reads(&code.items[item]), code.writes(&code.items[item]));
@@ -180,18 +180,18 @@ fn same_writers(code: &SchedCode, old: &[usize], new: &[usize]) -> bool {
     of_items && (0..code.registers() as u32).all(|register| same(old.len(), new.len(), register))
 }
 
-fn is_memory(access: &MemAccess) -> bool {
+fn accesses_mutable_memory(access: &MemAccess) -> bool {
     access.kind != MemAccessKind::ReadConstant
 }
 
 /// Returns whether two items must keep their order regardless of registers. Applies the rules directly, pair by pair.
-fn conflict(code: &SchedCode, old: &[usize], first: usize, second: usize) -> bool {
+fn must_keep_order(code: &SchedCode, old: &[usize], first: usize, second: usize) -> bool {
     let (a, b) = (&code.items[first], &code.items[second]);
     let is_strong =
         |item: &Item| matches!(item.effect, OrderEffect::Clock) || matches!(item.effect, OrderEffect::Access(access) if access.strong);
     let has_order = |item: &Item| match item.effect {
         OrderEffect::None => false,
-        OrderEffect::Access(access) => is_memory(&access),
+        OrderEffect::Access(access) => accesses_mutable_memory(&access),
         _ => true,
     };
     let is_barrier = |item: &Item| matches!(item.effect, OrderEffect::Barrier | OrderEffect::Sync);
@@ -212,12 +212,16 @@ fn conflict(code: &SchedCode, old: &[usize], first: usize, second: usize) -> boo
         && (a.space == AliasSpace::Spill
             || b.space == AliasSpace::Spill
             || a.space != AliasSpace::Generic && b.space != AliasSpace::Generic);
-    if is_apart || !is_memory(&a) || !is_memory(&b) || a.kind == MemAccessKind::Read && b.kind == MemAccessKind::Read {
+    if is_apart
+        || !accesses_mutable_memory(&a)
+        || !accesses_mutable_memory(&b)
+        || a.kind == MemAccessKind::Read && b.kind == MemAccessKind::Read
+    {
         return false;
     }
     let (Some(x), Some(y)) = (a.address, b.address) else { return true };
     let contents = |item: usize, address| -> Vec<(u32, Option<usize>)> {
-        code.address_registers(address).iter().map(|&register| (register, writer(code, old, item, register))).collect()
+        code.address_registers(address).iter().map(|&register| (register, last_writer_before(code, old, item, register))).collect()
     };
     let same_base = x.form == y.form && contents(first, &x) == contents(second, &y);
     let cells =
@@ -227,12 +231,12 @@ fn conflict(code: &SchedCode, old: &[usize], first: usize, second: usize) -> boo
 }
 
 /// Returns a random order of the graph's items in which no item comes before one that it depends on.
-fn topological(graph: &Graph, random: &mut Random) -> Vec<usize> {
+fn random_topological_order(graph: &Graph, random: &mut Random) -> Vec<usize> {
     let mut left = graph.predecessor_counts().to_vec();
     let mut ready: Vec<u32> = (0..graph.nodes() as u32).filter(|&node| left[node as usize] == 0).collect();
     let mut order = Vec::new();
     while !ready.is_empty() {
-        let node = ready.swap_remove(random.below(ready.len()));
+        let node = ready.swap_remove(random.random_below(ready.len()));
         if (node as usize) < graph.items() {
             order.push(node as usize);
         }
@@ -253,8 +257,8 @@ fn graph_and_checker_agree_with_the_rules_on_random_code() {
     let mut random = Random(7);
     let (mut accepted, mut refused) = (0, 0);
     for _ in 0..600 {
-        let length = 2 + random.below(14);
-        let lines: Vec<&str> = (0..length).map(|_| WORDS[random.below(WORDS.len())]).collect();
+        let length = 2 + random.random_below(14);
+        let lines: Vec<&str> = (0..length).map(|_| INSTRUCTION_POOL[random.random_below(INSTRUCTION_POOL.len())]).collect();
         let code = code(&lines);
         let graph = graph(&code);
         let old: Vec<usize> = (0..length).collect();
@@ -262,18 +266,18 @@ fn graph_and_checker_agree_with_the_rules_on_random_code() {
             let mut place = vec![0; length];
             order.iter().enumerate().for_each(|(at, &item)| place[item] = at);
             let mut all = (0..length).flat_map(|first| (first + 1..length).map(move |second| (first, second)));
-            let in_order = all.all(|(first, second)| place[first] < place[second] || !conflict(&code, &old, first, second));
-            in_order && same_writers(&code, &old, order)
+            let in_order = all.all(|(first, second)| place[first] < place[second] || !must_keep_order(&code, &old, first, second));
+            in_order && has_same_last_writers(&code, &old, order)
         };
         for _ in 0..4 {
-            let order = topological(&graph, &mut random);
+            let order = random_topological_order(&graph, &mut random);
             assert!(keeps(&order), "the graph allows {order:?} of {lines:#?}");
             assert_eq!(check::check(&code, 0..length, &order), Ok(()), "{order:?} of {lines:#?}");
         }
         for _ in 0..6 {
-            let mut order = topological(&graph, &mut random);
-            for _ in 0..1 + random.below(2) {
-                let at = random.below(length - 1);
+            let mut order = random_topological_order(&graph, &mut random);
+            for _ in 0..1 + random.random_below(2) {
+                let at = random.random_below(length - 1);
                 order.swap(at, at + 1);
             }
             let verdict = check::check(&code, 0..length, &order);

@@ -15,9 +15,9 @@ use super::statistics::{BlockSchedule, FunctionStatistics, LoopMetrics};
 use super::target::RegisterTarget;
 
 /// The word that starts the guidance text; the name of the function follows.
-pub const HEADER: &str = "SCHEDULING GUIDANCE:";
+pub const GUIDANCE_HEADER: &str = "SCHEDULING GUIDANCE:";
 /// The heading before the metrics of the loops; their number follows.
-pub(crate) const LOOP_HEADER: &str = "LOOP STATIC METRICS : ";
+pub(crate) const LOOP_METRICS_HEADER: &str = "LOOP STATIC METRICS : ";
 
 /// Lowest level of detail (0 to 4) at which the register target is explained.
 const TARGET_DETAIL_LEVEL: u8 = 2;
@@ -78,7 +78,7 @@ pub fn text(subject: &GuidanceInput<'_>, level: u8) -> String {
     if level == 0 {
         return text;
     }
-    let _ = writeln!(text, "{HEADER} {}", subject.name);
+    let _ = writeln!(text, "{GUIDANCE_HEADER} {}", subject.name);
     if level >= TARGET_DETAIL_LEVEL {
         let _ = writeln!(text, "  scheduled by {}", subject.scheduler);
         for pass in subject.passes {
@@ -100,7 +100,7 @@ pub fn text(subject: &GuidanceInput<'_>, level: u8) -> String {
         text.push_str(&latency_hiding::lines(&subject.code.latency_distances));
     }
     if level >= LOOP_DETAIL_LEVEL {
-        let _ = writeln!(text, "{LOOP_HEADER}{}", subject.code.loops.len());
+        let _ = writeln!(text, "{LOOP_METRICS_HEADER}{}", subject.code.loops.len());
         for metrics in &subject.code.loops {
             append_loop_line(&mut text, metrics);
         }

@@ -2,7 +2,7 @@
 //!
 //! The distance is the number of issue cycles between the two instructions, stall cycles included. Scoreboard waits are not counted,
 //! because a wait is latency that was not hidden. Only the first consumer counts, and only if it is in the same block; results without a
-//! consumer in the block are counted separately ([`Distances::unread_in_block`]).
+//! consumer in the block are counted separately ([`DistanceStatistics::unread_in_block`]).
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -50,7 +50,7 @@ impl DistanceKind {
 
 /// Statistics of all distances of one [`DistanceKind`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Distances {
+pub struct DistanceStatistics {
     /// Number of distances measured.
     pub count: u32,
     /// The shortest distance, in issue cycles.
@@ -63,7 +63,7 @@ pub struct Distances {
     pub unread_in_block: u32,
 }
 
-impl Distances {
+impl DistanceStatistics {
     /// Adds one distance, in issue cycles.
     fn add(&mut self, distance: u32) {
         self.least = if self.count == 0 { distance } else { self.least.min(distance) };
@@ -79,7 +79,7 @@ impl Distances {
 }
 
 /// For each [`DistanceKind`], the statistics of its distances.
-pub type LatencyDistances = [Distances; 4];
+pub type LatencyDistances = [DistanceStatistics; 4];
 
 /// Returns the issue cycle of each instruction of a block, as the sum of the stall counts before it. Scoreboard waits are ignored.
 /// `controls` gives the control words; without them, each instruction takes one cycle.
@@ -140,7 +140,7 @@ pub(crate) fn add_block(
 pub fn lines(distances: &LatencyDistances) -> String {
     let mut text = String::new();
     for (category, found) in DistanceKind::ALL.into_iter().zip(distances) {
-        let Distances { count, least, most, .. } = found;
+        let DistanceStatistics { count, least, most, .. } = found;
         let _ = write!(text, "# {} latency hiding: Num={count} Min={least} Max={most} Avg={:.2}", category.name(), found.average());
         if found.unread_in_block > 0 {
             let _ = write!(text, " ({} not read in their block)", found.unread_in_block);

@@ -154,7 +154,7 @@ mod tests {
     use crate::report::fields;
 
     /// The sample output in the published description of ptxas, with the lines of all conditions.
-    const SAMPLE: &str = "\
+    const SAMPLE_OUTPUT: &str = "\
 # 142 instructions, 24 R-regs
 # [inst=142] [texInst=0] [tepid=0] [rregs=24]
 # [urregs=8]
@@ -177,7 +177,7 @@ mod tests {
 # [instHint=142] [instPairs=4]
 ";
 
-    /// Returns the figures of [`SAMPLE`].
+    /// Returns the figures of [`SAMPLE_OUTPUT`].
     fn sample_figures() -> Vec<(String, StatisticsFigure)> {
         let count = |name: &str, value| (name.to_owned(), StatisticsFigure::Count(value));
         let ratio = |name: &str, value| (name.to_owned(), StatisticsFigure::Ratio(value));
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn lines_match_the_sample_of_the_description() {
-        assert_eq!(text(AllocationStage::Pre, &sample_figures(), true, ExtraLatency::Worst), SAMPLE);
+        assert_eq!(text(AllocationStage::Pre, &sample_figures(), true, ExtraLatency::Worst), SAMPLE_OUTPUT);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Collects the scheduling statistics of a function, before and after register allocation.
 //!
-//! [`gather`] counts in one pass over the code. [`FunctionStatistics::figures`] computes the fields of the statistics lines from these
+//! [`gather_statistics`] counts in one pass over the code. [`FunctionStatistics::figures`] computes the fields of the statistics lines from these
 //! counts and from facts known only when the whole file is linked ([`LinkFacts`]): the registers of a kernel that calls functions, the size
 //! of the code.
 //!
@@ -12,7 +12,7 @@ mod figures;
 
 use super::fields;
 use super::latency_hiding::{self, LatencyDistances};
-use super::timeline::{self, ControlLookup, FlowSummary, HardwareFigures, InFlightAtBoundary, LatencyAssumption, Listing, Timing};
+use super::timeline::{self, BlockTiming, ControlLookup, FlowSummary, HardwareFigures, InFlightAtBoundary, ItemListing, LatencyAssumption};
 use crate::backend::AllocationStage;
 use crate::code::{Item, RegisterClass, SchedCode};
 use crate::function::LiveValues;
@@ -156,7 +156,7 @@ struct ExtraCounts {
 /// Names of the scheduling classes whose results are rounded as IEEE 754 requires.
 const IEEE_ROUNDED_CLASSES: [&str; 5] = ["fma", "swizzle_add", "half", "half_wide", "double"];
 
-/// What [`gather`] needs in addition for final code, which has control words and physical registers.
+/// What [`gather_statistics`] needs in addition for final code, which has control words and physical registers.
 #[derive(Clone, Copy)]
 pub struct FinalCode<'a> {
     /// The control word of each instruction.
@@ -168,7 +168,7 @@ pub struct FinalCode<'a> {
 }
 
 /// Returns the statistics of a function. `final_code` is `None` before register allocation.
-pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Option<FinalCode<'_>>) -> FunctionStatistics {
+pub fn gather_statistics(function: &Function, figures: HardwareFigures<'_>, final_code: Option<FinalCode<'_>>) -> FunctionStatistics {
     let stage = if final_code.is_none() { AllocationStage::Pre } else { AllocationStage::Post };
     let divergent = final_code.map_or_else(|| divergent_blocks(function), |code| code.before.divergent_blocks.clone());
     let own;
@@ -179,7 +179,7 @@ pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Opt
             &own
         }
     };
-    let listing = Listing::new(function);
+    let listing = ItemListing::new(function);
     let controls = final_code.map(|code| code.controls);
     let usual = block_times(function, &listing, flow_summary, figures, LatencyAssumption::Usual, controls);
     let worst = block_times(function, &listing, flow_summary, figures, LatencyAssumption::Worst, controls);
@@ -208,7 +208,7 @@ pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Opt
 /// The estimated cycles of one execution of a block, and the additional cycles in the first iteration of a loop.
 struct BlockTime {
     /// The timing of one execution; in a loop header, of every iteration but the first.
-    timing: Timing,
+    timing: BlockTiming,
     /// For a loop header: additional cycles of its first execution, which waits for results from outside the loop; 0 for other blocks.
     first_iteration_extra: u32,
 }
@@ -225,7 +225,7 @@ impl BlockTime {
 /// Estimates the timing of all reachable blocks. `controls` gives the control words of final code; it is `None` before register allocation.
 fn block_times(
     function: &Function,
-    listing: &Listing,
+    listing: &ItemListing,
     flow_summary: &FlowSummary,
     figures: HardwareFigures<'_>,
     assumption: LatencyAssumption,
@@ -278,7 +278,7 @@ fn divergent_blocks(function: &Function) -> FxHashSet<Block> {
 }
 
 /// Returns the timing of a block, with the text and the issue cycle of each machine instruction.
-fn block_schedule(function: &Function, block: Block, timing: &Timing, executions: f64, live: Option<i32>) -> BlockSchedule {
+fn block_schedule(function: &Function, block: Block, timing: &BlockTiming, executions: f64, live: Option<i32>) -> BlockSchedule {
     let insts = &function.blocks[block].insts;
     let is_machine = |inst: Inst| function.insts[inst].op.machine().is_some();
     let schedule = insts.iter().zip(&timing.issue_cycles).filter(|(inst, _)| is_machine(**inst)).map(|(&inst, &cycle)| {
@@ -329,7 +329,7 @@ struct PressureMeter {
 
 impl PressureMeter {
     /// Computes the liveness of a function, if it is not allocated yet.
-    fn new(function: &Function, listing: &Listing) -> PressureMeter {
+    fn new(function: &Function, listing: &ItemListing) -> PressureMeter {
         let liveness = function.is_ssa.then(|| Liveness::compute(function, &ControlFlow::compute(function)));
         PressureMeter { liveness, tracker: PressureTracker::new(listing.code.groups().len()) }
     }
@@ -339,13 +339,13 @@ impl PressureMeter {
     fn block_peak(
         &mut self,
         function: &Function,
-        listing: &Listing,
+        listing: &ItemListing,
         block: Block,
         range: &Range<usize>,
         statistics: &mut FunctionStatistics,
     ) -> Option<i32> {
         let live = LiveValues::of_block(function, listing.numbers.as_ref()?, self.liveness.as_ref()?, block);
-        self.tracker.enter_block(&listing.code, range.clone(), live.as_liveness());
+        self.tracker.enter_block(&listing.code, range.clone(), live.as_block_liveness());
         self.tracker.enter_region(&listing.code, range.clone());
         for position in range.clone() {
             let item = &listing.code.items[position];
@@ -438,7 +438,7 @@ impl ExtraCounts {
         }
         if class.starts_with("half") {
             self.half_insts += 1;
-            self.half_packed += u64::from(!is_single_half(function, inst));
+            self.half_packed += u64::from(!computes_only_one_half(function, inst));
         }
         if let Some(access) = data.memory.map(|id| &function.accesses[id]).filter(|access| access.space == Space::Local) {
             let sum = if data.result_count() == 0 { &mut self.local_stored_bytes } else { &mut self.local_loaded_bytes };
@@ -469,7 +469,7 @@ impl ExtraCounts {
 }
 
 /// Returns whether a packed half-precision instruction computes only one value: each register source reads the same half twice.
-fn is_single_half(function: &Function, inst: Inst) -> bool {
+fn computes_only_one_half(function: &Function, inst: Inst) -> bool {
     let is_register = |operand: &&Operand| {
         matches!(operand.kind, OperandKind::Register { file: RegFile::General, .. })
             || operand.value().is_some_and(|value| function.values[value].file == RegFile::General)

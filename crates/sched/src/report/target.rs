@@ -2,7 +2,7 @@
 //!
 //! Registers are allocated to a warp in units, and the number of resident warps is limited by the registers they need. The target is the
 //! largest number of live registers that keeps as many warps resident as the old order does. If a schedule may give up occupancy, only a
-//! percentage of these warps must stay ([`Bounds::occupancy_percent`]). If the block size is declared, whole blocks are counted, with their
+//! percentage of these warps must stay ([`RegisterTargetBounds::occupancy_percent`]). If the block size is declared, whole blocks are counted, with their
 //! shared memory and barriers. Whole blocks are a coarser unit than warps, so the target is often larger than for single warps.
 //!
 //! Example (sm_90, 512 registers per lane of a scheduler, unit 8, 6 registers reserved): 30 live registers allocate 40 per thread, which
@@ -15,7 +15,7 @@ use oriole_hardware::occupancy::Launch;
 
 /// The limits and requests from which the register target is computed, besides the code and the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Bounds {
+pub struct RegisterTargetBounds {
     /// Resources of a thread block besides registers; `None` if the block size is not declared.
     pub launch: Option<Launch>,
     /// Number of registers that allocation may need beyond the live ones, because the alignment of tuples leaves gaps.
@@ -48,12 +48,12 @@ pub struct RegisterTarget {
     /// The target: the number of registers that may be live.
     pub registers: i32,
     /// The inputs, besides the code and the machine, from which the target was computed.
-    pub bounds: Bounds,
+    pub bounds: RegisterTargetBounds,
 }
 
 impl RegisterTarget {
     /// Computes the register target of a function whose original order has at most `live` live general registers.
-    pub fn new(live: i32, machine: &Machine, bounds: &Bounds) -> RegisterTarget {
+    pub fn new(live: i32, machine: &Machine, bounds: &RegisterTargetBounds) -> RegisterTarget {
         let unit = (machine.register_unit / machine.threads_per_warp).max(1) as i32;
         // Number of registers allocated to a thread beyond the live ones.
         let beyond = bounds.alignment_gaps + bounds.reserved;
@@ -65,9 +65,9 @@ impl RegisterTarget {
         RegisterTarget { live, unit, allocated, warps, blocks, max_for_occupancy, registers, bounds: *bounds }
     }
 
-    /// Returns whether the register limit [`Bounds::limit`], and not occupancy alone, determines the target.
+    /// Returns whether the register limit [`RegisterTargetBounds::limit`], and not occupancy alone, determines the target.
     pub(crate) fn is_bound_by_register_limit(&self) -> bool {
-        let Bounds { alignment_gaps, reserved, limit, .. } = self.bounds;
+        let RegisterTargetBounds { alignment_gaps, reserved, limit, .. } = self.bounds;
         self.live + alignment_gaps > limit || limit < self.max_for_occupancy - reserved
     }
 }
@@ -78,7 +78,7 @@ type OccupancyFigures = (u32, Option<(u32, u32)>, i32);
 
 /// Computes the occupancy in warps per scheduler, for an unknown block size. `allocated` is the number of registers per thread, `unit` the
 /// allocation unit.
-fn occupancy_by_warps(allocated: i32, unit: i32, machine: &Machine, bounds: &Bounds) -> OccupancyFigures {
+fn occupancy_by_warps(allocated: i32, unit: i32, machine: &Machine, bounds: &RegisterTargetBounds) -> OccupancyFigures {
     let for_warp = (machine.registers_per_scheduler() / machine.threads_per_warp) as i32;
     let warps = (for_warp / allocated.max(unit)).clamp(1, machine.warps_per_scheduler() as i32);
     let warps = (warps * bounds.occupancy_percent as i32 / 100).max(1);
@@ -87,7 +87,7 @@ fn occupancy_by_warps(allocated: i32, unit: i32, machine: &Machine, bounds: &Bou
 
 /// Computes the occupancy in whole thread blocks; `None` if no block size is declared, or if no block fits. `allocated` is the number of
 /// registers per thread.
-fn occupancy_by_blocks(allocated: i32, machine: &Machine, bounds: &Bounds) -> Option<OccupancyFigures> {
+fn occupancy_by_blocks(allocated: i32, machine: &Machine, bounds: &RegisterTargetBounds) -> Option<OccupancyFigures> {
     let registers = u32::try_from(allocated).ok()?.min(machine.registers_per_thread);
     let launch = Launch { registers, ..bounds.launch? };
     let found = launch.occupancy(machine).ok().filter(|found| found.blocks > 0)?;
@@ -125,8 +125,8 @@ mod tests {
     use super::*;
 
     /// Returns bounds with 4 registers for tuple gaps, 2 hidden registers and full occupancy.
-    fn bounds(launch: Option<Launch>, limit: i32) -> Bounds {
-        Bounds { launch, alignment_gaps: 4, reserved: 2, limit, occupancy_percent: 100, requested: None }
+    fn bounds(launch: Option<Launch>, limit: i32) -> RegisterTargetBounds {
+        RegisterTargetBounds { launch, alignment_gaps: 4, reserved: 2, limit, occupancy_percent: 100, requested: None }
     }
 
     /// Returns the target for an original order with `live` live registers on sm_90.
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn lower_occupancy_raises_the_target() {
         let half = |live, launch| {
-            let bounds = Bounds { occupancy_percent: 50, ..bounds(launch, 253) };
+            let bounds = RegisterTargetBounds { occupancy_percent: 50, ..bounds(launch, 253) };
             RegisterTarget::new(live, Machine::named("sm_90").unwrap(), &bounds)
         };
         let found = half(30, None);
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn requested_target_is_used() {
-        let bounds = Bounds { requested: Some(20), ..bounds(None, 253) };
+        let bounds = RegisterTargetBounds { requested: Some(20), ..bounds(None, 253) };
         assert_eq!(RegisterTarget::new(30, Machine::named("sm_90").unwrap(), &bounds).registers, 20);
     }
 

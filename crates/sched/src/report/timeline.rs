@@ -21,7 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::code::products::ProductRegisters;
 use crate::code::{SchedCode, from_ir, from_machine};
-use crate::graph::{self, UNKNOWN_LATENCY_CYCLES};
+use crate::graph::{self, DEFAULT_VARIABLE_LATENCY_CYCLES};
 use crate::resource::Costs;
 
 /// Model of the estimated execution counts of blocks: ten iterations per loop.
@@ -59,7 +59,7 @@ impl LatencyAssumption {
 pub type ControlLookup<'a> = &'a dyn Fn(Inst) -> Control;
 
 /// The scheduler items of a function, block by block.
-pub struct Listing {
+pub struct ItemListing {
     /// The items of all blocks.
     pub code: SchedCode,
     /// The blocks in layout order, each with the range of its items.
@@ -68,9 +68,9 @@ pub struct Listing {
     pub(crate) numbers: Option<from_ir::ValueNumbers>,
 }
 
-impl Listing {
+impl ItemListing {
     /// Builds the items of all blocks of a function, which is on SSA values or on physical registers.
-    pub fn new(function: &Function) -> Listing {
+    pub fn new(function: &Function) -> ItemListing {
         let numbers = function.is_ssa.then(|| from_ir::ValueNumbers::new(function));
         let mut code = numbers.as_ref().map_or_else(from_machine::empty, from_ir::ValueNumbers::empty);
         let products = match &numbers {
@@ -82,13 +82,13 @@ impl Listing {
             let start = code.items.len();
             for &inst in &function.blocks[block].insts {
                 match &numbers {
-                    Some(numbers) => from_ir::push_values(&mut code, numbers, function, &products, inst),
-                    None => from_ir::push_allocated(&mut code, function, &products, inst),
+                    Some(numbers) => from_ir::push_ssa_inst(&mut code, numbers, function, &products, inst),
+                    None => from_ir::push_allocated_inst(&mut code, function, &products, inst),
                 }
             }
             blocks.push((block, start..code.items.len()));
         }
-        Listing { code, blocks, numbers }
+        ItemListing { code, blocks, numbers }
     }
 
     /// Returns the results in flight at the end of block `from`, as its successor `block` sees them. The result of a phi is ready when its
@@ -113,7 +113,7 @@ impl Listing {
 
 /// Issue cycles of one execution of a block.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Timing {
+pub struct BlockTiming {
     /// For each instruction, its issue cycle, from the start of the block.
     pub issue_cycles: Vec<u32>,
     /// Number of cycles until the first instruction after the block can issue.
@@ -122,12 +122,12 @@ pub struct Timing {
     pub idle_cycles: u32,
     /// For each instruction, the reason and the length of its wait after the stall count of the previous instruction had elapsed. Filled by
     /// [`estimate_by_controls`] only.
-    pub delays: Vec<Delay>,
+    pub delays: Vec<IssueDelay>,
 }
 
 /// Why, and for how many cycles, an instruction waits after the stall count of the previous instruction has elapsed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Delay {
+pub enum IssueDelay {
     /// The instruction does not wait.
     #[default]
     None,
@@ -145,12 +145,12 @@ pub enum Delay {
     },
 }
 
-impl Delay {
+impl IssueDelay {
     /// Returns the waiting time in cycles.
     pub fn cycles(self) -> u32 {
         match self {
-            Delay::None => 0,
-            Delay::Scoreboard { cycles, .. } | Delay::Unit { cycles } => cycles,
+            IssueDelay::None => 0,
+            IssueDelay::Scoreboard { cycles, .. } | IssueDelay::Unit { cycles } => cycles,
         }
     }
 }
@@ -186,8 +186,8 @@ pub(crate) fn estimate_by_operands(
     figures: HardwareFigures<'_>,
     assumption: LatencyAssumption,
     in_flight: &mut InFlightAtBoundary,
-) -> Timing {
-    let mut timing = Timing::default();
+) -> BlockTiming {
+    let mut timing = BlockTiming::default();
     // For each register, the cycle in which its value is ready for a reader in another block. The port of that reader is unknown, so the
     // longest latency of the writer's scheduling class is used.
     let mut ready = std::mem::take(&mut in_flight.registers);
@@ -244,31 +244,31 @@ pub fn estimate_by_controls(
     assumption: LatencyAssumption,
     controls: ControlLookup<'_>,
     in_flight: &mut InFlightAtBoundary,
-) -> Timing {
-    let mut timing = Timing::default();
+) -> BlockTiming {
+    let mut timing = BlockTiming::default();
     let released = &mut in_flight.scoreboards;
     released.resize(figures.costs.scoreboards(), 0);
     let mut free = [0_u32; UNITS];
     for (position, &inst) in range.clone().zip(insts) {
         let (class, control) = (code.items[position].class, controls(inst));
         let mut at = timing.cycles;
-        let mut delay = Delay::None;
+        let mut delay = IssueDelay::None;
         for (scoreboard, &until) in released.iter().enumerate() {
             if control.wait & (1 << scoreboard) != 0 && until > at {
                 at = until;
-                delay = Delay::Scoreboard { board: scoreboard as u8, cycles: at - timing.cycles };
+                delay = IssueDelay::Scoreboard { board: scoreboard as u8, cycles: at - timing.cycles };
             }
         }
         let unit = figures.costs.unit(class);
         if free[unit] > at {
             at = free[unit];
-            delay = Delay::Unit { cycles: at - timing.cycles };
+            delay = IssueDelay::Unit { cycles: at - timing.cycles };
         }
         timing.delays.push(delay);
         free[unit] = at + figures.costs.cycles(class).max(1) as u32;
         let time = figures.model.time(class);
-        let result = time.map_or(UNKNOWN_LATENCY_CYCLES, |time| assumption.cycles_of(time));
-        let read = time.map_or(UNKNOWN_LATENCY_CYCLES, |time| time.read);
+        let result = time.map_or(DEFAULT_VARIABLE_LATENCY_CYCLES, |time| assumption.cycles_of(time));
+        let read = time.map_or(DEFAULT_VARIABLE_LATENCY_CYCLES, |time| time.read);
         for (scoreboard, cycles) in [(control.write_barrier, result), (control.read_barrier, read)] {
             if let Some(until) = scoreboard.and_then(|scoreboard| released.get_mut(usize::from(scoreboard))) {
                 *until = (*until).max(at + u32::from(cycles));

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use oriole_ir::text::print_inst;
 use oriole_ir::{Block, Function, Inst};
 
-use crate::backend::{ChangeReason, CodeChange, Length, Reason, Schedule, ScheduleMode, Search};
+use crate::backend::{ChangeReason, CodeChange, Length, Reason, Schedule, ScheduleMode, SearchOutcome};
 
 /// One scheduling decision. Instructions are given as indices in their block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,8 +34,8 @@ pub struct TracedRegion {
     before: Length,
     /// Length of the new order, in cycles.
     after: Length,
-    /// Result of a search for the best order; [`Search::None`] if there was none.
-    search: Search,
+    /// Result of a search for the best order; [`SearchOutcome::None`] if there was none.
+    search: SearchOutcome,
     /// Whether the new order is used; otherwise the region keeps its old order.
     is_used: bool,
 }
@@ -92,7 +92,7 @@ pub struct TracedAttempt {
     pub picks: Vec<TracedPick>,
     /// For each region: index of its first instruction in the block, length of the old order and of the new order (in cycles), result of a
     /// search for the best order, and whether the new order is used.
-    pub regions: Vec<(usize, Length, Length, Search, bool)>,
+    pub regions: Vec<(usize, Length, Length, SearchOutcome, bool)>,
 }
 
 impl TracedAttempt {
@@ -114,7 +114,7 @@ impl TracedAttempt {
 }
 
 /// Maximum width of an aligned column, in characters. Longer texts are not cut; they only break the alignment.
-const MAX_ALIGNED_WIDTH: usize = 64;
+const MAX_ALIGNED_COLUMN_CHARS: usize = 64;
 
 /// Formats the attempts to schedule the blocks of a function as text. Each decision is a line `cycle picked | runner-up | reason` under
 /// headings for block and region. `phase` is the number of the scheduling pass.
@@ -129,17 +129,17 @@ pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> Strin
         for (number, &(start, before, after, search, is_used)) in attempt.regions.iter().enumerate() {
             let what = if is_used { "new order" } else { "old order stays" };
             let proof = match search {
-                Search::None => "",
-                Search::Optimal => "; no order is shorter",
-                Search::Ended => "; the search ended without a proof",
-                Search::TooLarge => "; too large to be searched",
+                SearchOutcome::None => "",
+                SearchOutcome::Optimal => "; no order is shorter",
+                SearchOutcome::Ended => "; the search ended without a proof",
+                SearchOutcome::TooLarge => "; too large to be searched",
             };
             let _ = writeln!(
                 text,
                 "  region {number} from instruction {start}: issued in {} cycles, results in {}; before {} and {}; {what}{proof}",
                 after.issued, after.done, before.issued, before.done
             );
-            append_picks(&mut text, function, attempt, number);
+            append_decision_lines(&mut text, function, attempt, number);
         }
     }
     text
@@ -168,14 +168,15 @@ fn inst_text(function: &Function, inst: Inst) -> String {
 }
 
 /// Appends one line of text for each decision of a region.
-fn append_picks(text: &mut String, function: &Function, attempt: &TracedAttempt, region: usize) {
+fn append_decision_lines(text: &mut String, function: &Function, attempt: &TracedAttempt, region: usize) {
     let picks: Vec<&TracedPick> = attempt.picks.iter().filter(|pick| pick.region == region).collect();
     let names: Vec<(String, String)> = picks
         .iter()
         .map(|pick| (inst_text(function, pick.picked), pick.runner_up.map_or_else(|| "-".to_owned(), |other| inst_text(function, other))))
         .collect();
-    let width =
-        |column: fn(&(String, String)) -> &String| names.iter().map(|pair| column(pair).len().min(MAX_ALIGNED_WIDTH)).max().unwrap_or(0);
+    let width = |column: fn(&(String, String)) -> &String| {
+        names.iter().map(|pair| column(pair).len().min(MAX_ALIGNED_COLUMN_CHARS)).max().unwrap_or(0)
+    };
     let (first, second) = (width(|pair| &pair.0), width(|pair| &pair.1));
     for (pick, (picked, runner_up)) in picks.iter().zip(&names) {
         let _ = writeln!(text, "  {:>6}  {picked:first$}  | {runner_up:second$}  | {}", pick.cycle, pick.reason.text());

@@ -7,13 +7,14 @@ use oriole_isa::{Control, Opcode, RegFile};
 use smallvec::SmallVec;
 
 use super::super::MachineCode;
-use super::super::reg_access::{Drain, InstAccesses, REGISTER_NUMBERS, Register, file_of, latency_requirement};
+use super::super::reg_access::{AdditionalWaits, InstAccesses, REGISTER_NUMBER_COUNT, Register, latency_requirement, register_file_of};
 use super::{
-    BlockEndState, LONG_AGO, SCOREBOARD_COUNT, Shortfall, StallCause, StallPart, StallParts, StallSummary, TimedAccess, effect_cycles,
+    BlockEndState, LONG_AGO_CYCLES, LatencyShortfall, SCOREBOARD_COUNT, StallCause, StallPart, StallParts, StallSummary, TimedAccess,
+    max_delay_cycles,
 };
 
 /// Maximum number of instructions to search backward for one that waits for a scoreboard, so that a longer stall before it costs no time.
-const MAX_WAIT_DISTANCE: usize = 16;
+const MAX_WAIT_SEARCH_INSTS: usize = 16;
 
 /// State of the walk over the blocks that lengthens stalls until all fixed latencies are covered.
 pub(super) struct StallWalker<'a> {
@@ -64,11 +65,11 @@ impl<'a> StallWalker<'a> {
             rules,
             controls,
             // `vec!` would clone an empty list for each register, which takes ten times as long.
-            accesses: repeat_with(SmallVec::new).take(REGISTER_NUMBERS).collect(),
+            accesses: repeat_with(SmallVec::new).take(REGISTER_NUMBER_COUNT).collect(),
             used_registers: Vec::new(),
-            last_setters: [(-LONG_AGO, 0); SCOREBOARD_COUNT],
-            last_block_barrier: (-LONG_AGO, 0),
-            last_use_of_unit: vec![(-LONG_AGO, 0); rules.paced_units()],
+            last_setters: [(-LONG_AGO_CYCLES, 0); SCOREBOARD_COUNT],
+            last_block_barrier: (-LONG_AGO_CYCLES, 0),
+            last_use_of_unit: vec![(-LONG_AGO_CYCLES, 0); rules.paced_units()],
             summary: StallSummary { shortfalls: Vec::new(), parts },
         }
     }
@@ -83,7 +84,7 @@ impl<'a> StallWalker<'a> {
         }
         self.last_setters = entry.last_setters.map(|(age, first)| (-age, first));
         self.last_block_barrier = (-entry.last_block_barrier.0, entry.last_block_barrier.1);
-        self.last_use_of_unit.fill((-LONG_AGO, 0));
+        self.last_use_of_unit.fill((-LONG_AGO_CYCLES, 0));
         let range = self.code.blocks[block].range.clone();
         let mut current_cycle: i64 = 0;
         for position in range.clone() {
@@ -98,7 +99,7 @@ impl<'a> StallWalker<'a> {
     }
 
     /// Returns the state at time `current_cycle`, the end of the block. Events that can have no effect any more all get the age
-    /// [`LONG_AGO`], so that equivalent states compare equal and the iteration over the blocks terminates.
+    /// [`LONG_AGO_CYCLES`], so that equivalent states compare equal and the iteration over the blocks terminates.
     fn exit_state(&mut self, current_cycle: i64) -> BlockEndState {
         let mut state = BlockEndState::new();
         self.used_registers.sort_unstable();
@@ -106,14 +107,14 @@ impl<'a> StallWalker<'a> {
         for &register in &self.used_registers {
             for access in &self.accesses[usize::from(register)] {
                 let age = current_cycle - access.issued_at;
-                if age < effect_cycles(self.model, access) {
+                if age < max_delay_cycles(self.model, access) {
                     state.accesses.push(TimedAccess { issued_at: age, ..*access });
                 }
             }
         }
         let aged = |(at, first): (i64, u32), max_age: u32| {
             let age = current_cycle - at;
-            if age < i64::from(max_age) { (age, first) } else { (LONG_AGO, 0) }
+            if age < i64::from(max_age) { (age, first) } else { (LONG_AGO_CYCLES, 0) }
         };
         state.last_setters = self.last_setters.map(|last_setters| aged(last_setters, self.rules.facts.scoreboard_seen));
         state.last_block_barrier = aged(self.last_block_barrier, self.rules.facts.barrier_hold);
@@ -210,12 +211,12 @@ impl<'a> StallWalker<'a> {
             let cycles = self.rules.unit_occupation(self.inst_accesses[first as usize].class).map_or(0, |pace| pace.cycles);
             report(i64::from(cycles) - (current_cycle - at), StallCause::Unit { first, cycles });
         }
-        if inst_accesses.drain == Drain::Everything {
+        if inst_accesses.drain == AdditionalWaits::Everything {
             // All results of fixed latency must be written when the callee starts, which is at the end of this instruction's own stall.
             let after = min_issue_distance(self.controls[position]);
             for &register in &self.used_registers {
                 for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.inst as usize)) {
-                    let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(register), access.port));
+                    let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, register_file_of(register), access.port));
                     report(cycles - after - (current_cycle - access.issued_at), StallCause::ControlTransfer { first: access.inst });
                 }
             }
@@ -257,7 +258,8 @@ impl<'a> StallWalker<'a> {
         }
         // Arithmetic may directly follow a thread-block barrier, unless it overwrites a register that an instruction before the barrier may
         // not have read yet.
-        let overwrites = self.inst_accesses[position].writes.iter().any(|reg_access| file_of(reg_access.register) == RegFile::General);
+        let overwrites =
+            self.inst_accesses[position].writes.iter().any(|reg_access| register_file_of(reg_access.register) == RegFile::General);
         if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[position].class) {
             report(
                 i64::from(self.rules.facts.barrier_hold) - (current_cycle - last_block_barrier.0),
@@ -291,22 +293,22 @@ impl<'a> StallWalker<'a> {
                 return missing;
             }
         }
-        self.summary.shortfalls.push(Shortfall { before: position, cycles: left as u32 });
+        self.summary.shortfalls.push(LatencyShortfall { before: position, cycles: left as u32 });
         missing - left
     }
 
-    /// Returns the position of the last of the [`MAX_WAIT_DISTANCE`] instructions before `position` that usually waits at least `cycles`
+    /// Returns the position of the last of the [`MAX_WAIT_SEARCH_INSTS`] instructions before `position` that usually waits at least `cycles`
     /// cycles for a scoreboard. `None` if there is none, or if a variable-latency instruction comes between the two: a longer stall would
     /// delay that instruction.
     fn find_covering_wait(&self, start: usize, position: usize, current_cycle: i64, cycles: i64) -> Option<usize> {
         let mut at = current_cycle;
-        for second in (start.max(position.saturating_sub(MAX_WAIT_DISTANCE)) + 1..position).rev() {
+        for second in (start.max(position.saturating_sub(MAX_WAIT_SEARCH_INSTS)) + 1..position).rev() {
             at -= min_issue_distance(self.controls[second]);
             let inst_accesses = &self.inst_accesses[second];
             if inst_accesses.late_results || inst_accesses.late_reads {
                 return None;
             }
-            if self.usual_wait(start, second, at) >= cycles {
+            if self.usual_wait_cycles(start, second, at) >= cycles {
                 return Some(second);
             }
         }
@@ -315,7 +317,7 @@ impl<'a> StallWalker<'a> {
 
     /// Returns the number of cycles that instruction `second` usually waits for scoreboards that instructions of its block have set; `at`
     /// is the time at which it could issue without its wait mask. `start` is the first instruction of the block.
-    fn usual_wait(&self, start: usize, second: usize, at: i64) -> i64 {
+    fn usual_wait_cycles(&self, start: usize, second: usize, at: i64) -> i64 {
         let wait = self.controls[second].wait;
         let boards = (0..SCOREBOARD_COUNT).filter(|board| wait >> board & 1 == 1);
         let left = boards.map(|board| {
@@ -341,7 +343,7 @@ impl<'a> StallWalker<'a> {
         let added = missing.min(cap - i64::from(*stall));
         *stall += added as u8;
         if added > 0 && !self.summary.parts.is_empty() {
-            add_part(&mut self.summary.parts[at], StallPart { cycles: added as u8, cause, second: second as u32 });
+            add_stall_part(&mut self.summary.parts[at], StallPart { cycles: added as u8, cause, second: second as u32 });
         }
         added
     }
@@ -377,11 +379,12 @@ impl<'a> StallWalker<'a> {
     /// beyond the maximum stall are added inside the loop later.
     pub(super) fn lengthen_before_loop(&mut self, before: usize, block: usize, state: &BlockEndState) -> i64 {
         let Some(last) = self.code.blocks[before].range.clone().last() else { return 0 };
-        let effect_cycles = state.accesses.iter().map(|access| effect_cycles(self.model, access) - access.issued_at).max().unwrap_or(0);
+        let max_delay_cycles =
+            state.accesses.iter().map(|access| max_delay_cycles(self.model, access) - access.issued_at).max().unwrap_or(0);
         let (mut worst, mut second) = ((0, StallCause::MinimumStall), 0);
         let mut current_cycle = 0;
         for position in self.code.blocks[block].range.clone() {
-            if current_cycle >= effect_cycles {
+            if current_cycle >= max_delay_cycles {
                 break;
             }
             let inst_accesses = &self.inst_accesses[position];
@@ -426,8 +429,8 @@ impl<'a> StallWalker<'a> {
                     report(missing, cause);
                 }
             }
-            if inst_accesses.drain == Drain::Everything && access.write {
-                let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(access.register), access.port));
+            if inst_accesses.drain == AdditionalWaits::Everything && access.write {
+                let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, register_file_of(access.register), access.port));
                 report(
                     cycles - min_issue_distance(self.controls[position]) + access.issued_at,
                     StallCause::ControlTransfer { first: access.inst },
@@ -448,14 +451,14 @@ impl<'a> StallWalker<'a> {
         }
         let added = self.code.blocks[before].range.clone().last().map_or(0, |last| self.lengthen_stall(last, missing, cause, position));
         if added < missing {
-            self.summary.shortfalls.push(Shortfall { before: position, cycles: (missing - added) as u32 });
+            self.summary.shortfalls.push(LatencyShortfall { before: position, cycles: (missing - added) as u32 });
         }
         added
     }
 }
 
 /// Adds a part to the parts of a stall. A block may be walked several times, so cycles with the same cause are added to an existing part.
-fn add_part(parts: &mut StallParts, part: StallPart) {
+fn add_stall_part(parts: &mut StallParts, part: StallPart) {
     match parts.iter_mut().find(|known| known.cause == part.cause && known.second == part.second) {
         Some(known) => known.cycles += part.cycles,
         None => parts.push(part),

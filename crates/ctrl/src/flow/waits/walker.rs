@@ -6,17 +6,17 @@ use oriole_hardware::{DependenceKind, Model};
 use oriole_isa::Opcode;
 use smallvec::SmallVec;
 
-use super::super::reg_access::{Drain, InstAccesses, REGISTER_NUMBERS, RegAccess, Register, latency_requirement};
+use super::super::reg_access::{AdditionalWaits, InstAccesses, REGISTER_NUMBER_COUNT, RegAccess, Register, latency_requirement};
 use super::{CarriedInst, Wait, WaitCause, WaitedEvent};
 
 /// Maximum number of in-flight readers, or writers, of one register. Beyond that, the next access waits for the oldest.
 const MAX_IN_FLIGHT_PER_REGISTER: usize = 16;
 /// Maximum number of instructions in flight at the start of a block. If there are more, [`WaitWalker::limit_carried_accesses`] reduces
 /// their number.
-const MAX_CARRIED_INSTS: usize = 128;
+const MAX_INSTS_CARRIED_INTO_BLOCK: usize = 128;
 /// Number of in-flight readers, and also of in-flight writers, that remain for each register when there are too many at the start of a
 /// block: one for each of two joining paths. The first instruction of the block waits for the others.
-const CARRIED_PER_REGISTER: usize = 2;
+const MAX_CARRIED_PER_REGISTER: usize = 2;
 /// Maximum number of in-flight loads without a destination register. If there are more, the next one waits for the oldest.
 const MAX_LOADS_WITHOUT_RESULT: usize = 8;
 /// Upper bound on the number of in-order groups in the hardware tables.
@@ -25,7 +25,7 @@ const MAX_IN_ORDER_GROUPS: usize = 32;
 /// Number of predicate registers of a thread, PT included.
 const PREDICATE_COUNT: usize = 8;
 /// The [`Register`] number of the first predicate.
-const FIRST_PREDICATE: usize = 256;
+const FIRST_PREDICATE_NUMBER: usize = 256;
 
 /// An instruction that was put in flight during the walk over one block. It stays in [`WaitWalker::tracked_insts`] after it is done.
 #[derive(Clone, Copy, Debug)]
@@ -120,8 +120,8 @@ impl<'a> WaitWalker<'a> {
             recorded_waits: None,
             tracked_insts: Vec::new(),
             // `vec!` would clone an empty list for each register, which takes ten times as long.
-            writers: repeat_with(AccessList::new).take(REGISTER_NUMBERS).collect(),
-            readers: repeat_with(AccessList::new).take(REGISTER_NUMBERS).collect(),
+            writers: repeat_with(AccessList::new).take(REGISTER_NUMBER_COUNT).collect(),
+            readers: repeat_with(AccessList::new).take(REGISTER_NUMBER_COUNT).collect(),
             used_registers: Vec::new(),
             completion_groups: vec![InOrderGroup::default(); MAX_IN_ORDER_GROUPS],
             read_groups: vec![InOrderGroup::default(); MAX_IN_ORDER_GROUPS],
@@ -133,7 +133,7 @@ impl<'a> WaitWalker<'a> {
             issue_rank: 0,
             needed: Vec::new(),
             exit_state: Vec::new(),
-            has_acquires: inst_accesses.iter().any(|inst| inst.drain == Drain::Loads),
+            has_acquires: inst_accesses.iter().any(|inst| inst.drain == AdditionalWaits::Loads),
         }
     }
 
@@ -168,7 +168,7 @@ impl<'a> WaitWalker<'a> {
         self.predicate_write_rank.fill(self.issue_rank);
         self.issue_rank += 1;
         self.needed.clear();
-        if state.len() > MAX_CARRIED_INSTS && !range.is_empty() {
+        if state.len() > MAX_INSTS_CARRIED_INTO_BLOCK && !range.is_empty() {
             self.limit_carried_accesses();
         }
         for position in range {
@@ -212,9 +212,9 @@ impl<'a> WaitWalker<'a> {
             self.require_event(id, WaitedEvent::Reads, WaitCause::Fence);
         }
         match inst_accesses.drain {
-            Drain::Nothing | Drain::Groups(_) => {}
-            Drain::Everything => {
-                self.remove_done();
+            AdditionalWaits::Nothing | AdditionalWaits::Groups(_) => {}
+            AdditionalWaits::Everything => {
+                self.remove_done_insts();
                 for at in 0..self.maybe_in_flight.len() {
                     let id = self.maybe_in_flight[at];
                     // One wait for each in-flight instruction is enough: written results imply that the sources have been read.
@@ -222,22 +222,22 @@ impl<'a> WaitWalker<'a> {
                     self.require_event(id, event, WaitCause::ControlTransfer);
                 }
             }
-            Drain::Loads => self.require_results_where(WaitCause::Acquire, |inst| inst.is_load),
-            Drain::TensorLoads => self.require_results_where(WaitCause::TensorLoads, |inst| inst.opcode == Opcode::LDTM),
+            AdditionalWaits::Loads => self.require_results_where(WaitCause::Acquire, |inst| inst.is_load),
+            AdditionalWaits::TensorLoads => self.require_results_where(WaitCause::TensorLoads, |inst| inst.opcode == Opcode::LDTM),
         }
         for reg_access in &inst_accesses.reads {
-            self.check_conflicts(position, *reg_access, DependenceKind::Raw);
+            self.record_conflicts_of_access(position, *reg_access, DependenceKind::Raw);
         }
         for reg_access in inst_accesses.writes.iter().chain(&inst_accesses.fenced_writes) {
-            self.check_conflicts(position, *reg_access, DependenceKind::Waw);
-            self.check_conflicts(position, *reg_access, DependenceKind::War);
+            self.record_conflicts_of_access(position, *reg_access, DependenceKind::Waw);
+            self.record_conflicts_of_access(position, *reg_access, DependenceKind::War);
         }
         for reg_access in inst_accesses.reads.iter().filter(|_| inst_accesses.late_reads) {
-            self.limit_readers(reg_access.register);
+            self.limit_in_flight_readers(reg_access.register);
         }
         self.wait_for_needed(position);
         // `WARPGROUP.DEPBAR` itself waits for the matrix products, without a scoreboard.
-        if let Drain::Groups(left) = inst_accesses.drain {
+        if let AdditionalWaits::Groups(left) = inst_accesses.drain {
             self.finish_product_groups(left);
         }
         // The limit on in-flight accesses to a register does not apply to loads without a destination register, so they are counted here.
@@ -256,7 +256,7 @@ impl<'a> WaitWalker<'a> {
         // before the write.
         for reg_access in inst_accesses.writes.iter() {
             if let Some(written) =
-                usize::from(reg_access.register).checked_sub(FIRST_PREDICATE).and_then(|at| self.predicate_write_rank.get_mut(at))
+                usize::from(reg_access.register).checked_sub(FIRST_PREDICATE_NUMBER).and_then(|at| self.predicate_write_rank.get_mut(at))
             {
                 *written = self.issue_rank;
             }
@@ -266,7 +266,7 @@ impl<'a> WaitWalker<'a> {
 
     /// Records that the current instruction has to wait for the results of all in-flight instructions that satisfy `is_needed`.
     fn require_results_where(&mut self, cause: WaitCause, is_needed: fn(&InstAccesses) -> bool) {
-        self.remove_done();
+        self.remove_done_insts();
         for at in 0..self.maybe_in_flight.len() {
             let id = self.maybe_in_flight[at];
             if is_needed(&self.inst_accesses[self.tracked_insts[id as usize].position as usize]) {
@@ -355,7 +355,7 @@ impl<'a> WaitWalker<'a> {
 
     /// Marks the results of all groups of asynchronous matrix products as done, except those of the newest `left` groups.
     fn finish_product_groups(&mut self, left: u32) {
-        self.remove_done();
+        self.remove_done_insts();
         let Some(&last) = self.product_group_ends.iter().rev().nth(left as usize) else { return };
         let (order, rank) = (
             self.inst_accesses[self.tracked_insts[last as usize].position as usize].completion_group,
@@ -377,7 +377,7 @@ impl<'a> WaitWalker<'a> {
     }
 
     /// Removes instructions that are done from [`WaitWalker::maybe_in_flight`].
-    fn remove_done(&mut self) {
+    fn remove_done_insts(&mut self) {
         let tracked_insts = &self.tracked_insts;
         self.maybe_in_flight.retain(|&id| tracked_insts[id as usize].results_pending || tracked_insts[id as usize].reads_pending);
     }
@@ -400,7 +400,7 @@ impl<'a> WaitWalker<'a> {
         });
         if results {
             for &reg_access in &inst_accesses.writes {
-                self.add_access(id, reg_access, WaitedEvent::Results, in_order_guarantee);
+                self.add_in_flight_access(id, reg_access, WaitedEvent::Results, in_order_guarantee);
             }
             if let Some(order) = inst_accesses.completion_group {
                 self.completion_groups[usize::from(order)].members.push(id);
@@ -408,7 +408,7 @@ impl<'a> WaitWalker<'a> {
         }
         if reads {
             for &reg_access in &inst_accesses.reads {
-                self.add_access(id, reg_access, WaitedEvent::Reads, in_order_guarantee);
+                self.add_in_flight_access(id, reg_access, WaitedEvent::Reads, in_order_guarantee);
             }
             if let Some(queue) = inst_accesses.read_group {
                 self.read_groups[usize::from(queue)].members.push(id);
@@ -429,7 +429,7 @@ impl<'a> WaitWalker<'a> {
     /// wait.
     ///
     /// If an in-flight instruction loses its last entry this way, no register access can wait for it any more, so it is marked as done.
-    fn add_access(&mut self, id: u32, reg_access: RegAccess, event: WaitedEvent, in_order_guarantee: bool) {
+    fn add_in_flight_access(&mut self, id: u32, reg_access: RegAccess, event: WaitedEvent, in_order_guarantee: bool) {
         let at = usize::from(reg_access.register);
         let is_results = event == WaitedEvent::Results;
         // The issue order of an instruction carried into the block is unknown, so its entry replaces no other entry.
@@ -446,8 +446,10 @@ impl<'a> WaitWalker<'a> {
         let group = |inst_accesses: &InstAccesses| if is_results { inst_accesses.completion_group } else { inst_accesses.read_group };
         let inst_accesses = &self.inst_accesses[self.tracked_insts[id as usize].position as usize];
         let own = group(inst_accesses);
-        let written =
-            inst_accesses.guard.and_then(|(register, _)| self.predicate_write_rank.get(usize::from(register) - FIRST_PREDICATE)).copied();
+        let written = inst_accesses
+            .guard
+            .and_then(|(register, _)| self.predicate_write_rank.get(usize::from(register) - FIRST_PREDICATE_NUMBER))
+            .copied();
         let mut list = std::mem::take(if is_results { &mut self.writers[at] } else { &mut self.readers[at] });
         let tracked_insts = &mut self.tracked_insts;
         list.retain(|entry| {
@@ -487,13 +489,13 @@ impl<'a> WaitWalker<'a> {
     /// Returns whether the guard predicate of an in-flight instruction has not been written since that instruction was issued.
     fn guard_is_unchanged(&self, flight: &InFlightInst) -> bool {
         let guard = self.inst_accesses[flight.position as usize].guard;
-        let written = guard.and_then(|(register, _)| self.predicate_write_rank.get(usize::from(register) - FIRST_PREDICATE));
+        let written = guard.and_then(|(register, _)| self.predicate_write_rank.get(usize::from(register) - FIRST_PREDICATE_NUMBER));
         written.is_some_and(|&written| written < flight.issue_rank)
     }
 
     /// Makes the current instruction wait for the oldest in-flight reader of a register if there are [`MAX_IN_FLIGHT_PER_REGISTER`]
     /// in-flight readers.
-    fn limit_readers(&mut self, register: Register) {
+    fn limit_in_flight_readers(&mut self, register: Register) {
         if self.readers[usize::from(register)].len() < MAX_IN_FLIGHT_PER_REGISTER {
             return;
         }
@@ -510,14 +512,14 @@ impl<'a> WaitWalker<'a> {
         }
     }
 
-    /// Makes the first instruction of the block wait for all but [`CARRIED_PER_REGISTER`] in-flight accesses of each register. Without
+    /// Makes the first instruction of the block wait for all but [`MAX_CARRIED_PER_REGISTER`] in-flight accesses of each register. Without
     /// this, in a long chain of blocks that branches can skip, every load of the function would stay in flight on some path, and the cost
     /// would be quadratic.
     fn limit_carried_accesses(&mut self) {
         for &register in &self.used_registers {
             for (lists, event) in [(&self.writers, WaitedEvent::Results), (&self.readers, WaitedEvent::Reads)] {
                 let list = &lists[usize::from(register)];
-                let more = list.len().saturating_sub(CARRIED_PER_REGISTER);
+                let more = list.len().saturating_sub(MAX_CARRIED_PER_REGISTER);
                 self.needed.extend(list[..more].iter().map(|entry| (0, entry.flight, event, WaitCause::TooManyInFlight)));
             }
         }
@@ -525,7 +527,7 @@ impl<'a> WaitWalker<'a> {
 
     /// Compares one register access of the instruction at `position` with the in-flight accesses to the same register, and records the
     /// instructions that it has to wait for because of a dependence of this kind.
-    fn check_conflicts(&mut self, position: usize, reg_access: RegAccess, kind: DependenceKind) {
+    fn record_conflicts_of_access(&mut self, position: usize, reg_access: RegAccess, kind: DependenceKind) {
         let at = usize::from(reg_access.register);
         let is_war = kind == DependenceKind::War;
         let event = if is_war { WaitedEvent::Reads } else { WaitedEvent::Results };

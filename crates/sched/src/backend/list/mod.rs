@@ -9,7 +9,7 @@
 //! are ready at once.
 //!
 //! Modes differ in the register budget and in the first criterion of the comparison ([`ScheduleMode`]). With tracing on, each step records
-//! the deciding comparison and the second-best candidate ([`Pick`]).
+//! the deciding comparison and the second-best candidate ([`ScheduleDecision`]).
 //!
 //! Example: `0: FADD R0, R1, R2`, `1: LDG R10, [R2]`, `2: FADD R3, R10, R0`. Items 0 and 1 are ready. Item 1 wins because it reads
 //! long-latency memory ([`Reason::HotCounts`]). Then 0 is the only ready item, then 2, which stalls until the load is complete.
@@ -21,7 +21,7 @@ use oriole_hardware::units::Unit;
 
 use super::clock::{Clock, release};
 use super::reason::Reason;
-use super::schedule::{Pick, Schedule};
+use super::schedule::{Schedule, ScheduleDecision};
 use super::settings::{ScheduleMode, Settings};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::SchedCode;
@@ -31,7 +31,7 @@ use priority::{Candidate, StepContext, StepStatistics};
 use ready::ReadySet;
 
 /// Maximum number of instructions in a region, from the published description of ptxas. Longer runs of instructions are split.
-const LONGEST_REGION: usize = 4095;
+const MAX_REGION_INSTRUCTIONS: usize = 4095;
 /// Number of instructions above which a function is scheduled in chunks of whole blocks, from the published description of ptxas.
 const CHUNK_THRESHOLD_INSTRUCTIONS: usize = 16_383;
 
@@ -51,7 +51,7 @@ struct ListScheduler<'a> {
     earliest: Vec<u32>,
     /// For each node, the number of predecessors that have not issued yet.
     unissued_predecessors: Vec<u32>,
-    /// For each node, the sequence number of the youngest in-flight result that it reads ([`priority::NO_SEQUENCE`] for none). Instructions
+    /// For each node, the sequence number of the youngest in-flight result that it reads ([`priority::NO_SCOREBOARD_SEQUENCE`] for none). Instructions
     /// that set a scoreboard are numbered in issue order.
     scoreboard_sequence: Vec<u32>,
     /// Sequence number of the next instruction that sets a scoreboard.
@@ -131,12 +131,12 @@ impl Strategy for ListScheduling {
     }
 
     /// Returns the maximum number of instructions in a region.
-    fn longest_region(&self) -> usize {
-        LONGEST_REGION
+    fn max_region_instructions(&self) -> usize {
+        MAX_REGION_INSTRUCTIONS
     }
 
     /// Returns the number of instructions above which a function is scheduled in chunks of blocks.
-    fn chunk_threshold(&self) -> usize {
+    fn chunk_threshold_instructions(&self) -> usize {
         CHUNK_THRESHOLD_INSTRUCTIONS
     }
 
@@ -159,7 +159,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         heights,
         earliest: graph.start_cycles(),
         unissued_predecessors: graph.predecessor_counts().to_vec(),
-        scoreboard_sequence: vec![priority::NO_SEQUENCE; graph.nodes()],
+        scoreboard_sequence: vec![priority::NO_SCOREBOARD_SEQUENCE; graph.nodes()],
         next_sequence: 0,
         clock: Clock::new(costs),
         ready: ReadySet::default(),
@@ -189,7 +189,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         if settings.trace {
             let runner_up_at = runner_up.map(|(node, _)| graph.region.start + node as usize);
             let reason = runner_up.map_or(Reason::OnlyOne, |(_, reason)| reason);
-            schedule.picks.push(Pick { picked: position, runner_up: runner_up_at, reason, cycle: at });
+            schedule.picks.push(ScheduleDecision { picked: position, runner_up: runner_up_at, reason, cycle: at });
         }
     }
     schedule
@@ -210,13 +210,13 @@ impl ListScheduler<'_> {
     ///
     /// The second-best candidate is exact only if decisions are traced; otherwise it is not used.
     fn pick(&mut self, tracker: &PressureTracker, candidates: &mut Vec<Candidate>) -> (Candidate, Option<(u32, Reason)>) {
-        self.ready.advance(self.clock.cycle, &self.heights);
+        self.ready.move_arrived_items(self.clock.cycle, &self.heights);
         candidates.clear();
         let mut window = std::mem::take(&mut self.window);
         self.ready.window(&mut window);
         candidates.extend(window.iter().map(|&node| self.evaluate(node, tracker)));
         self.window = window;
-        let statistics = StepStatistics::gather(candidates, &self.settings.budget, self.settings.knobs.queue_depth);
+        let statistics = StepStatistics::of_candidates(candidates, &self.settings.budget, self.settings.knobs.queue_depth);
         let context = StepContext {
             mode: self.settings.mode,
             registers_are_scarce: tracker.live()[0] > self.settings.budget.scarce_above,
@@ -242,7 +242,7 @@ impl ListScheduler<'_> {
                 second = Some((challenger, reason));
             }
         }
-        self.update_state(&candidates[best], &statistics);
+        self.update_pick_state(&candidates[best], &statistics);
         (candidates[best], second.map(|(second, reason)| (candidates[second].node, reason)))
     }
 
@@ -269,8 +269,8 @@ impl ListScheduler<'_> {
             memory_latency: priority::memory_latency(item),
             hot_cold_active: self.state.hot_cold_active && self.state.hot_cold_budget > 0,
             is_yield: priority::is_yield(item),
-            yield_flag: priority::is_control(item) && self.state.yield_pending,
-            is_shared: priority::is_shared(item),
+            yield_flag: priority::is_barrier_or_control_flow(item) && self.state.yield_pending,
+            accesses_shared_memory: priority::accesses_shared_memory(item),
             continues_batch: self.state.batch.is_some_and(|(batch, left)| batch == unit && left > 0),
             stall_free: earliest.max(free) <= self.clock.cycle,
             scoreboard_sequence: self.scoreboard_sequence[index],
@@ -309,7 +309,7 @@ impl ListScheduler<'_> {
     }
 
     /// Updates [`PickState`] for the winner of a step, before the winner issues.
-    fn update_state(&mut self, best: &Candidate, statistics: &StepStatistics) {
+    fn update_pick_state(&mut self, best: &Candidate, statistics: &StepStatistics) {
         let item = &self.code.items[self.graph.region.start + best.node as usize];
         if best.reads_in_flight() {
             // The warp stalls here until a scoreboard is released. Other readers of in-flight results that arrive within a few cycles
@@ -328,7 +328,7 @@ impl ListScheduler<'_> {
                 _ => {}
             }
         }
-        if priority::is_control(item) {
+        if priority::is_barrier_or_control_flow(item) {
             self.state.yield_pending = false;
         }
         if best.stall_cycles > 0 {

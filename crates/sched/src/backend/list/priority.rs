@@ -48,18 +48,18 @@ use crate::code::{AliasSpace, Item, MemAccessKind, OrderEffect};
 use crate::pressure::Counts;
 
 /// The scoreboard sequence number that stands for "reads no result in flight".
-pub(super) const NO_SEQUENCE: u32 = u32::MAX;
+pub(super) const NO_SCOREBOARD_SEQUENCE: u32 = u32::MAX;
 /// Maximum number of cycles after the earliest arrival at which the operands of a reader of in-flight results still count as arriving soon.
 /// The earliest arrival is that of the first such reader.
-const CUTOFF_CYCLES: u32 = 9;
-/// Maximum number of readers of in-flight results per step that are compared with [`CUTOFF_CYCLES`], from the published description of
+const SOON_ARRIVAL_CYCLES: u32 = 9;
+/// Maximum number of readers of in-flight results per step that are compared with [`SOON_ARRIVAL_CYCLES`], from the published description of
 /// ptxas.
 const MAX_COMPARED_READERS: usize = 32;
 
 // Bits of the eight-bit priority of a candidate. The table in the module comment says when each bit is set.
 const YIELD_RELATED_BIT: u8 = 1 << 7;
 const YIELD_FLAG_BIT: u8 = 1 << 6;
-const HOT_BIT: u8 = 1 << 5;
+const HOT_MEMORY_BIT: u8 = 1 << 5;
 const HOT_COUNTS_BIT: u8 = 1 << 4;
 const SAME_BLOCK_BIT: u8 = 1 << 3;
 const STALL_FREE_BIT: u8 = 1 << 2;
@@ -98,12 +98,12 @@ pub(super) struct Candidate {
     /// so that other warps should get the issue slot.
     pub(super) yield_flag: bool,
     /// Whether the candidate accesses shared memory.
-    pub(super) is_shared: bool,
+    pub(super) accesses_shared_memory: bool,
     /// Whether the candidate belongs to the current batch of matrix products.
     pub(super) continues_batch: bool,
     /// Bit 2 of the priority: whether the candidate can issue in the current cycle.
     pub(super) stall_free: bool,
-    /// Sequence number of the youngest in-flight result that the candidate reads; [`NO_SEQUENCE`] if it reads none.
+    /// Sequence number of the youngest in-flight result that the candidate reads; [`NO_SCOREBOARD_SEQUENCE`] if it reads none.
     pub scoreboard_sequence: u32,
     /// Number of cycles until all operands are available.
     pub operand_wait_cycles: u32,
@@ -122,7 +122,7 @@ pub(super) struct Candidate {
 impl Candidate {
     /// Returns whether the candidate reads an in-flight result and so waits for a scoreboard.
     pub(super) fn reads_in_flight(&self) -> bool {
-        self.scoreboard_sequence != NO_SEQUENCE
+        self.scoreboard_sequence != NO_SCOREBOARD_SEQUENCE
     }
 
     /// Returns whether bit 4 of the priority (`hot counts`) is set.
@@ -145,7 +145,7 @@ impl Candidate {
         let bits = [
             (YIELD_RELATED_BIT, self.is_yield),
             (YIELD_FLAG_BIT, self.yield_flag && !is_hot),
-            (HOT_BIT, is_hot),
+            (HOT_MEMORY_BIT, is_hot),
             (HOT_COUNTS_BIT, hot_counts),
             (SAME_BLOCK_BIT, true),
             (STALL_FREE_BIT, stall_free),
@@ -161,12 +161,12 @@ impl Candidate {
 pub(super) struct StepStatistics {
     /// Number of candidates that access shared memory.
     pub shared_memory: u32,
-    /// Number of general registers that would be taken by the candidates whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those
+    /// Number of general registers that would be taken by the candidates whose operands arrive at most [`SOON_ARRIVAL_CYCLES`] cycles after those
     /// of the first reader of in-flight results.
     pub registers_taken_soon: i32,
     /// Number of candidates that read in-flight results.
     pub in_flight_readers: usize,
-    /// Number of candidates that read in-flight results and whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those of the first
+    /// Number of candidates that read in-flight results and whose operands arrive at most [`SOON_ARRIVAL_CYCLES`] cycles after those of the first
     /// such candidate.
     pub within_cutoff: usize,
     /// Minimum number of ready readers of in-flight results for which bit 1 of the priority (`critical`) is set.
@@ -181,11 +181,11 @@ pub(super) struct StepStatistics {
 
 impl StepStatistics {
     /// Collects the statistics of a step; `queue_depth` is the normal value of [`StepStatistics::min_readers_for_bit_1`].
-    pub(super) fn gather(candidates: &[Candidate], budget: &Budget, queue_depth: usize) -> StepStatistics {
+    pub(super) fn of_candidates(candidates: &[Candidate], budget: &Budget, queue_depth: usize) -> StepStatistics {
         let mut found = StepStatistics { shortest_wait: u32::MAX, min_readers_for_bit_1: queue_depth, ..StepStatistics::default() };
         let mut waits = [u32::MAX; MAX_COMPARED_READERS];
         for candidate in candidates {
-            found.shared_memory += u32::from(candidate.is_shared);
+            found.shared_memory += u32::from(candidate.accesses_shared_memory);
             found.any_stall_free |= candidate.stall_free;
             if candidate.reads_in_flight() {
                 if found.in_flight_readers < MAX_COMPARED_READERS {
@@ -195,7 +195,7 @@ impl StepStatistics {
                 found.shortest_wait = found.shortest_wait.min(candidate.operand_wait_cycles);
             }
         }
-        let cutoff = found.shortest_wait.saturating_add(CUTOFF_CYCLES);
+        let cutoff = found.shortest_wait.saturating_add(SOON_ARRIVAL_CYCLES);
         found.within_cutoff = waits[..found.in_flight_readers.min(MAX_COMPARED_READERS)].iter().filter(|&&wait| wait <= cutoff).count();
         let near = candidates.iter().filter(|candidate| candidate.operand_wait_cycles <= cutoff);
         found.registers_taken_soon = near.map(|candidate| candidate.pressure_change[0].max(0)).sum();
@@ -252,7 +252,7 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &StepContext
         (YIELD_FLAG_BIT, Reason::YieldFlag),
         (CRITICAL_BIT, Reason::Critical),
         (STALL_FREE_BIT, Reason::StallFree),
-        (HOT_BIT, Reason::Hot),
+        (HOT_MEMORY_BIT, Reason::Hot),
     ];
     if let Some((bit, reason)) = checked.into_iter().find(|(bit, _)| differs & bit != 0) {
         return (first.priority_bits & bit != 0, reason);
@@ -314,11 +314,11 @@ pub(super) fn is_yield(item: &Item) -> bool {
 }
 
 /// Returns whether an item is a barrier or control flow inside the region. Such items can have bit 6 of the priority (`yield flag`).
-pub(super) fn is_control(item: &Item) -> bool {
+pub(super) fn is_barrier_or_control_flow(item: &Item) -> bool {
     matches!(item.effect, OrderEffect::Barrier | OrderEffect::Sync)
 }
 
 /// Returns whether an item accesses shared memory.
-pub(super) fn is_shared(item: &Item) -> bool {
+pub(super) fn accesses_shared_memory(item: &Item) -> bool {
     matches!(item.effect, OrderEffect::Access(access) if access.space == AliasSpace::Shared)
 }

@@ -44,7 +44,7 @@ impl ReadySet {
     }
 
     /// Moves the items whose operands have arrived by `cycle` from `waiting` to the items with available operands.
-    pub(super) fn advance(&mut self, cycle: u32, heights: &[u32]) {
+    pub(super) fn move_arrived_items(&mut self, cycle: u32, heights: &[u32]) {
         while let Some(&(earliest, node)) = self.waiting.first() {
             if earliest > cycle {
                 break;

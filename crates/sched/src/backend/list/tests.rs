@@ -20,11 +20,18 @@ fn graph(code: &SchedCode) -> Graph {
     GraphBuilder::new(Model::of(target()), code.registers()).build(code, 0..code.items.len())
 }
 
-fn run(code: &SchedCode, mode: ScheduleMode, budget: Budget, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
-    run_with(code, mode, budget, live_in, live_out, Knobs::default())
+fn schedule_and_check(code: &SchedCode, mode: ScheduleMode, budget: Budget, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
+    schedule_and_check_with(code, mode, budget, live_in, live_out, Knobs::default())
 }
 
-fn run_with(code: &SchedCode, mode: ScheduleMode, budget: Budget, live_in: &[u16], live_out: &[u16], knobs: Knobs) -> (Schedule, i32) {
+fn schedule_and_check_with(
+    code: &SchedCode,
+    mode: ScheduleMode,
+    budget: Budget,
+    live_in: &[u16],
+    live_out: &[u16],
+    knobs: Knobs,
+) -> (Schedule, i32) {
     let graph = graph(code);
     let costs = Costs::new(&Profile::of(target()));
     let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect::<Vec<u32>>();
@@ -55,7 +62,7 @@ fn loads_go_first_and_chains_are_interleaved() {
         "FADD R22, R21, R21",
     ];
     let code = code(&lines);
-    let (schedule, _) = run(&code, ScheduleMode::Ilp, Budget::UNLIMITED, &[2, 3, 4, 5], &[12, 22]);
+    let (schedule, _) = schedule_and_check(&code, ScheduleMode::Ilp, Budget::UNLIMITED, &[2, 3, 4, 5], &[12, 22]);
     assert_eq!(schedule.order[..2], [0, 3]);
     let graph = graph(&code);
     let before = estimate(&code, &graph, &Costs::new(&Profile::of(target())), 0..6);
@@ -70,12 +77,12 @@ fn few_registers_make_consumers_follow_producers() {
     lines.extend((0..8).map(|at| format!("STS [R1+{:#x}], R{}", 4 * at, 50 + at)));
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let code = code(&lines);
-    let (_, many) = run(&code, ScheduleMode::Ilp, Budget::UNLIMITED, &[0, 1], &[]);
+    let (_, many) = schedule_and_check(&code, ScheduleMode::Ilp, Budget::UNLIMITED, &[0, 1], &[]);
     let budget = Budget::new(ScheduleMode::ReduceReg, [12, 6, 6, 60], 0, &Knobs::default());
-    let (_, few) = run(&code, ScheduleMode::ReduceReg, budget, &[0, 1], &[]);
+    let (_, few) = schedule_and_check(&code, ScheduleMode::ReduceReg, budget, &[0, 1], &[]);
     assert!(few <= 6 && many > few, "{few} and {many} live registers");
     let budget = Budget::new(ScheduleMode::Ilp, [10, 6, 6, 60], 0, &Knobs::default());
-    let (_, within) = run(&code, ScheduleMode::Ilp, budget, &[0, 1], &[]);
+    let (_, within) = schedule_and_check(&code, ScheduleMode::Ilp, budget, &[0, 1], &[]);
     assert!(within <= 10, "{within} registers");
 }
 
@@ -89,7 +96,9 @@ fn batches_keep_products_together() {
     }
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let code = code(&lines);
-    let batched = |batch: u32| run_with(&code, ScheduleMode::DynBatch, Budget::UNLIMITED, &[], &[], Knobs { batch, ..Knobs::default() }).0;
+    let batched = |batch: u32| {
+        schedule_and_check_with(&code, ScheduleMode::DynBatch, Budget::UNLIMITED, &[], &[], Knobs { batch, ..Knobs::default() }).0
+    };
     let schedule = batched(Knobs::default().batch);
     let first = schedule.order.iter().position(|&position| position % 2 == 0).unwrap();
     assert!(schedule.order[first..first + 4].iter().all(|position| position % 2 == 0), "{:?}", schedule.order);
@@ -101,7 +110,7 @@ fn batches_keep_products_together() {
 #[test]
 fn trace_records_reasons() {
     let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
-    let (schedule, _) = run(&code, ScheduleMode::Ilp, Budget::UNLIMITED, &[1, 2, 3], &[3]);
+    let (schedule, _) = schedule_and_check(&code, ScheduleMode::Ilp, Budget::UNLIMITED, &[1, 2, 3], &[3]);
     let told: Vec<(usize, Option<usize>, Reason)> = schedule.picks.iter().map(|pick| (pick.picked, pick.runner_up, pick.reason)).collect();
     assert_eq!(told, [(1, Some(0), Reason::HotCounts), (0, None, Reason::OnlyOne), (2, None, Reason::OnlyOne)]);
 }
@@ -135,10 +144,10 @@ fn candidate(node: u32) -> Candidate {
         hot_cold_active: true,
         is_yield: false,
         yield_flag: false,
-        is_shared: false,
+        accesses_shared_memory: false,
         continues_batch: false,
         stall_free: true,
-        scoreboard_sequence: priority::NO_SEQUENCE,
+        scoreboard_sequence: priority::NO_SCOREBOARD_SEQUENCE,
         operand_wait_cycles: 0,
         contention_penalty: 0,
         stall_cycles: 0,
@@ -191,24 +200,24 @@ fn figures_over_all_candidates() {
     let reader = |node, wait| Candidate { scoreboard_sequence: 1, operand_wait_cycles: wait, stall_free: false, ..candidate(node) };
     let candidates = [
         Candidate { pressure_change: [2, 0, 0, 0], height: 7, earliest: 30, ..reader(0, 20) },
-        Candidate { pressure_change: [-3, 0, 0, 0], height: 4, earliest: 20, is_shared: true, ..reader(1, 11) },
+        Candidate { pressure_change: [-3, 0, 0, 0], height: 4, earliest: 20, accesses_shared_memory: true, ..reader(1, 11) },
         Candidate { pressure_change: [4, 0, 0, 0], earliest: 20, height: 5, ..reader(2, 20) },
-        Candidate { pressure_change: [1, 5, 0, 0], earliest: 40, is_shared: true, ..reader(3, 21) },
+        Candidate { pressure_change: [1, 5, 0, 0], earliest: 40, accesses_shared_memory: true, ..reader(3, 21) },
     ];
     let budget = |general| Budget { registers: [general, 7, 7, 63], scarce_above: 0 };
-    let found = StepStatistics::gather(&candidates, &budget(6), 8);
+    let found = StepStatistics::of_candidates(&candidates, &budget(6), 8);
     assert_eq!(found.shared_memory, 2);
     // The first operands arrive in 11 cycles; 20 is 9 later, 21 is too late.
     assert_eq!((found.in_flight_readers, found.shortest_wait, found.within_cutoff), (4, 11, 3));
     // Candidates 0 and 2 take six registers: as many as the budget has.
     assert_eq!((found.registers_taken_soon, found.min_readers_for_bit_1), (6, 8));
-    assert_eq!(StepStatistics::gather(&candidates, &budget(5), 8).min_readers_for_bit_1, 4);
+    assert_eq!(StepStatistics::of_candidates(&candidates, &budget(5), 8).min_readers_for_bit_1, 4);
     // None can issue: candidates 1 and 2 are first, and 2 has the longer critical path.
     assert_eq!((found.any_stall_free, found.candidate_to_wait_for), (false, Some(2)));
     let ready = [candidates[0], Candidate { stall_free: true, ..candidates[1] }];
-    let found = StepStatistics::gather(&ready, &budget(5), 8);
+    let found = StepStatistics::of_candidates(&ready, &budget(5), 8);
     assert_eq!((found.any_stall_free, found.candidate_to_wait_for), (true, None));
-    let none = StepStatistics::gather(&[candidate(0)], &budget(5), 8);
+    let none = StepStatistics::of_candidates(&[candidate(0)], &budget(5), 8);
     assert_eq!((none.in_flight_readers, none.within_cutoff, none.shortest_wait), (0, 0, u32::MAX));
 }
 
@@ -217,7 +226,7 @@ fn figures_over_all_candidates() {
 fn the_table_of_readers_is_limited() {
     let reader = |node| Candidate { scoreboard_sequence: 1, ..candidate(node) };
     let candidates: Vec<Candidate> = (0..40).map(reader).collect();
-    let found = StepStatistics::gather(&candidates, &Budget::UNLIMITED, 8);
+    let found = StepStatistics::of_candidates(&candidates, &Budget::UNLIMITED, 8);
     assert_eq!((found.in_flight_readers, found.within_cutoff), (40, 32));
 }
 

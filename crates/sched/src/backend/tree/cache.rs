@@ -1,6 +1,6 @@
 //! Caches the orders of regions, so that identical regions are scheduled once.
 //!
-//! The key is the *signature* of a region ([`super::problem::Problem::signature`]): everything that the search reads, with registers
+//! The key is the *signature* of a region ([`super::problem::SearchProblem::signature`]): everything that the search reads, with registers
 //! renumbered. It contains the dependency graph with latencies, instruction classes, liveness of registers, and after register allocation
 //! the banks and operand slots. The cache is a hash table with chaining; a hit requires equality of the whole signature. So a cached order
 //! is exactly the order that a search would return. Unrolled code is the main user: its copies differ in register names only.
@@ -71,7 +71,7 @@ impl OrderCache {
 
     /// Adds the order of the region with this signature, unless the cache has `max_orders` orders already or would exceed
     /// [`MAX_CACHED_WORDS`].
-    pub(super) fn keep(&mut self, signature: Vec<u32>, order: &[u32], exceeded_scarcity: bool, max_orders: usize) {
+    pub(super) fn add_order(&mut self, signature: Vec<u32>, order: &[u32], exceeded_scarcity: bool, max_orders: usize) {
         let words = signature.len() + order.len();
         if self.cached_orders.len() >= max_orders || self.words + words > MAX_CACHED_WORDS {
             return;

@@ -1,8 +1,8 @@
 //! Counts live registers before register allocation, exactly as [`crate::pressure::PressureTracker`] does, on the renumbered registers of a
-//! [`Problem`] (the region to schedule).
+//! [`SearchProblem`] (the region to schedule).
 
-use super::problem::{LiveGroup, Problem};
-use crate::code::REGISTER_CLASSES;
+use super::problem::{LiveGroup, SearchProblem};
+use crate::code::REGISTER_CLASS_COUNT;
 use crate::pressure::Counts;
 
 /// Counts the live registers at the current position of an order that grows item by item.
@@ -18,7 +18,7 @@ pub(super) struct LiveRegisters {
 
 impl LiveRegisters {
     /// Resets the live registers to those at the start of the region.
-    pub(super) fn start(&mut self, problem: &Problem<'_>) {
+    pub(super) fn start(&mut self, problem: &SearchProblem<'_>) {
         self.groups.clear();
         self.groups.extend_from_slice(&problem.groups);
         self.live = problem.live;
@@ -26,8 +26,8 @@ impl LiveRegisters {
     }
 
     /// Returns how the number of live registers of each class would change if `node` were issued next.
-    pub(super) fn change(&self, problem: &Problem<'_>, node: u32) -> Counts {
-        let mut change = [0; REGISTER_CLASSES];
+    pub(super) fn change(&self, problem: &SearchProblem<'_>, node: u32) -> Counts {
+        let mut change = [0; REGISTER_CLASS_COUNT];
         let mut add = |group: &LiveGroup, sign: i32| {
             if let Some(class) = group.class {
                 change[class as usize] += sign * i32::from(group.weight);
@@ -58,7 +58,7 @@ impl LiveRegisters {
 
     /// Updates the live registers for `node`, which issues: frees operands that die, then makes results live, then frees results that have
     /// no readers.
-    pub(super) fn step(&mut self, problem: &Problem<'_>, node: u32) {
+    pub(super) fn step(&mut self, problem: &SearchProblem<'_>, node: u32) {
         for &group in problem.read_groups(node) {
             let state = &mut self.groups[group as usize];
             state.readers = state.readers.saturating_sub(1);
@@ -86,14 +86,14 @@ impl LiveRegisters {
 
     /// Returns the number of registers above the budget after an item that changes the live registers by `change`, summed over the classes
     /// of which it takes registers.
-    pub(super) fn excess_after(&self, problem: &Problem<'_>, change: &Counts) -> i32 {
+    pub(super) fn excess_after(&self, problem: &SearchProblem<'_>, change: &Counts) -> i32 {
         let budget = &problem.settings.budget.registers;
         let over = |class: usize| if change[class] > 0 { (self.live[class] + change[class] - budget[class]).max(0) } else { 0 };
-        (0..REGISTER_CLASSES).map(over).sum()
+        (0..REGISTER_CLASS_COUNT).map(over).sum()
     }
 
     /// Returns the number of registers by which the maximum number of live registers so far exceeds the budget, summed over all classes.
-    pub(super) fn excess(&self, problem: &Problem<'_>) -> i32 {
+    pub(super) fn excess(&self, problem: &SearchProblem<'_>) -> i32 {
         let budget = &problem.settings.budget.registers;
         self.peak.iter().zip(budget).map(|(peak, budget)| (peak - budget).max(0)).sum()
     }

@@ -76,12 +76,12 @@ mod search;
 use super::clock::{Clock, release};
 use super::engine::{Proposal, issue_cycles};
 use super::reason::Reason;
-use super::schedule::{Pick, Schedule};
+use super::schedule::{Schedule, ScheduleDecision};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted::registers::Groups;
 use crate::pressure::PressureTracker;
 use cache::OrderCache;
-use problem::Problem;
+use problem::SearchProblem;
 use score::{ScoreMeasurements, TreeWeights};
 use search::{AttemptPlan, AttemptResult};
 
@@ -144,49 +144,49 @@ impl Strategy for TreeScheduling {
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, cached_orders: &mut OrderCache) -> Schedule {
     let Region { code, graph, costs, settings, .. } = *region;
     tracker.enter_region(code, graph.region.clone());
-    let problem = Problem::new(code, graph, costs, settings, tracker);
+    let problem = SearchProblem::new(code, graph, costs, settings, tracker);
     let signature = (problem.items() <= cache::MAX_CACHED_ITEMS).then(|| problem.signature());
     let known = signature.as_ref().and_then(|signature| cached_orders.find(signature));
     let (order, picks, exceeded_scarcity) = match known {
-        Some((order, exceeded_scarcity)) => (order.to_vec(), uniform_trace(&problem, order, Reason::Remembered), exceeded_scarcity),
+        Some((order, exceeded_scarcity)) => (order.to_vec(), trace_with_one_reason(&problem, order, Reason::Remembered), exceeded_scarcity),
         None => {
-            let (order, picks, exceeded_scarcity) = solve(&problem);
+            let (order, picks, exceeded_scarcity) = best_of_all_attempts(&problem);
             if let Some(signature) = signature {
-                cached_orders.keep(signature, &order, exceeded_scarcity, settings.knobs.tree_solutions);
+                cached_orders.add_order(signature, &order, exceeded_scarcity, settings.knobs.tree_solutions);
             }
             (order, picks, exceeded_scarcity)
         }
     };
-    Schedule { exceeded_scarcity, ..replay(&problem, &order, picks, tracker) }
+    Schedule { exceeded_scarcity, ..replay_on_shared_clock(&problem, &order, picks, tracker) }
 }
 
 /// Returns backend C's order of a region, so that a caller can compare it with the orders of other strategies. The tracker must have
 /// entered the region, and stays at its start.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, tracker: &PressureTracker) -> Proposal {
-    let problem = Problem::new(region.code, region.graph, region.costs, region.settings, tracker);
-    let (order, picks, _) = solve(&problem);
+    let problem = SearchProblem::new(region.code, region.graph, region.costs, region.settings, tracker);
+    let (order, picks, _) = best_of_all_attempts(&problem);
     let cycles = if picks.is_empty() { Vec::new() } else { issue_cycles(region, &order) };
-    let picks = picks.into_iter().zip(cycles).map(|(pick, cycle)| Pick { cycle, ..pick }).collect();
+    let picks = picks.into_iter().zip(cycles).map(|(pick, cycle)| ScheduleDecision { cycle, ..pick }).collect();
     Proposal { picks, ..Proposal::new(region, groups, order, Reason::SourceOrder) }
 }
 
 /// Returns a trace that gives the same reason for all items and no second-best candidates; empty if tracing is off.
-fn uniform_trace(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pick> {
+fn trace_with_one_reason(problem: &SearchProblem<'_>, order: &[u32], reason: Reason) -> Vec<ScheduleDecision> {
     if !problem.settings.trace {
         return Vec::new();
     }
-    order.iter().map(|&node| Pick { picked: problem.position(node), runner_up: None, reason, cycle: 0 }).collect()
+    order.iter().map(|&node| ScheduleDecision { picked: problem.position(node), runner_up: None, reason, cycle: 0 }).collect()
 }
 
 /// Makes all attempts (list schedules with different plans) for a region. Returns the best order as nodes, its trace, and whether some
 /// attempt had more live registers than the scarcity threshold.
-fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
+fn best_of_all_attempts(problem: &SearchProblem<'_>) -> (Vec<u32>, Vec<ScheduleDecision>, bool) {
     let mut exceeded_scarcity = false;
     let weights = TreeWeights::for_problem(problem);
     let source: Vec<u32> = (0..problem.items() as u32).collect();
     let mut threshold = score::measure_order(problem, source.iter().copied()).score(&weights);
     let mut best: Option<(AttemptPlan, Vec<u32>)> = None;
-    let plans = Plans::new(problem);
+    let plans = AttemptPlanner::new(problem);
     let mut last: Option<(AttemptPlan, AttemptResult)> = None;
     for number in 0..plans.max_attempts() {
         let plan = plans.plan(number, last.as_ref().map(|(plan, result)| (plan, result)));
@@ -206,7 +206,7 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     match best {
         // No attempt was better than the original order.
         None => {
-            let picks = uniform_trace(problem, &source, Reason::SourceOrder);
+            let picks = trace_with_one_reason(problem, &source, Reason::SourceOrder);
             (source, picks, exceeded_scarcity)
         }
         Some((plan, order)) => {
@@ -219,9 +219,9 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
 }
 
 /// Creates the plan (priorities and register costs) of each attempt for a region.
-struct Plans<'p> {
+struct AttemptPlanner<'p> {
     /// The region to schedule, with the data that the search reads.
-    problem: &'p Problem<'p>,
+    problem: &'p SearchProblem<'p>,
     /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,
     /// For each item, the second key of the ordered trees: result latency in cycles, plus a fraction that grows with the number of
@@ -233,9 +233,9 @@ struct Plans<'p> {
     min_done: u32,
 }
 
-impl<'p> Plans<'p> {
+impl<'p> AttemptPlanner<'p> {
     /// Computes critical paths, result latencies and lower bounds of a region.
-    fn new(problem: &'p Problem<'p>) -> Plans<'p> {
+    fn new(problem: &'p SearchProblem<'p>) -> AttemptPlanner<'p> {
         let graph = problem.graph;
         let heights = heights(problem, &[]);
         let latency = |node: u32| {
@@ -258,7 +258,7 @@ impl<'p> Plans<'p> {
         let of_units = usage.iter().map(|(sum, most)| sum - most + 1).max().unwrap_or(0);
         let deepest = graph.depths()[..graph.items()].iter().copied().max().unwrap_or(0) + 1;
         let least_done = heights.iter().copied().max().unwrap_or(0);
-        Plans { problem, min_issued: deepest.max(of_units).max(real), min_done: least_done, heights, latency_keys }
+        AttemptPlanner { problem, min_issued: deepest.max(of_units).max(real), min_done: least_done, heights, latency_keys }
     }
 
     /// Returns the maximum number of attempts: fewer for larger regions, at least one.
@@ -304,7 +304,7 @@ impl<'p> Plans<'p> {
 ///
 /// `added` has, for each item, cycles to add to its paths, for example the stall cycles before it in an attempt: the item and everything
 /// that it depends on become more urgent. Empty means no addition.
-fn heights(problem: &Problem<'_>, added: &[u32]) -> Vec<u32> {
+fn heights(problem: &SearchProblem<'_>, added: &[u32]) -> Vec<u32> {
     let graph = problem.graph;
     let mut heights = vec![0_u32; graph.nodes()];
     // Reverse topological order: all successors of a node are done before the node.
@@ -321,7 +321,12 @@ fn heights(problem: &Problem<'_>, added: &[u32]) -> Vec<u32> {
 /// cycles.
 ///
 /// The search models register banks in addition, so its cycles cannot be compared with those of other backends.
-fn replay(problem: &Problem<'_>, order: &[u32], mut picks: Vec<Pick>, tracker: &mut PressureTracker) -> Schedule {
+fn replay_on_shared_clock(
+    problem: &SearchProblem<'_>,
+    order: &[u32],
+    mut picks: Vec<ScheduleDecision>,
+    tracker: &mut PressureTracker,
+) -> Schedule {
     let graph = problem.graph;
     let mut earliest = graph.start_cycles();
     let mut left = graph.predecessor_counts().to_vec();

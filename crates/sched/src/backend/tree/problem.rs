@@ -2,7 +2,7 @@
 //!
 //! Everything that the search reads is computed once and used by all attempts. Registers are numbered in the order in which the region
 //! mentions them. Regions that differ in register names only are therefore equal problems, with equal signatures
-//! ([`Problem::signature`]).
+//! ([`SearchProblem::signature`]).
 //!
 //! Example after register allocation ([`ports`]): `FADD R20, R31, R6` becomes registers 1 (`R31`), 0 (`R6`) and 2 (`R20`). Numbers of even
 //! registers are even and those of odd registers odd, so a number still shows the bank.
@@ -52,13 +52,13 @@ impl GroupLists {
     }
 
     /// Ends the list of the current item; numbers that are appended later belong to the next item.
-    fn finish(&mut self) {
+    fn finish_item_list(&mut self) {
         self.list_ends.push(self.numbers.len() as u32);
     }
 }
 
 /// A region to be scheduled, with everything that the search reads.
-pub(super) struct Problem<'a> {
+pub(super) struct SearchProblem<'a> {
     /// The items of the block.
     pub code: &'a SchedCode,
     /// The dependency graph of the region.
@@ -84,7 +84,7 @@ pub(super) struct Problem<'a> {
     pub ports: Vec<PortUse>,
 }
 
-impl<'a> Problem<'a> {
+impl<'a> SearchProblem<'a> {
     /// Collects everything that the search of a region reads. The tracker must be at the start of the region.
     pub(super) fn new(
         code: &'a SchedCode,
@@ -92,10 +92,10 @@ impl<'a> Problem<'a> {
         costs: &'a Costs,
         settings: &'a Settings,
         tracker: &PressureTracker,
-    ) -> Problem<'a> {
+    ) -> SearchProblem<'a> {
         let items = &code.items[graph.region.clone()];
         let unit = |item: &crate::code::Item| if item.opcode.is_some() { costs.unit(item.class) } else { NO_UNIT } as u8;
-        let mut problem = Problem {
+        let mut problem = SearchProblem {
             code,
             graph,
             costs,
@@ -143,10 +143,10 @@ impl<'a> Problem<'a> {
     /// Numbers the register groups in order of first mention and copies their liveness from the tracker.
     fn find_groups(&mut self, tracker: &PressureTracker) {
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
-        let Problem { code, groups, groups_read, groups_written, .. } = self;
+        let SearchProblem { code, groups, groups_read, groups_written, .. } = self;
         let mut number = |group: u32| {
             *numbers.entry(group).or_insert_with(|| {
-                let (live, used_after_region, readers) = tracker.liveness_at_region_start(group);
+                let (live, used_after_region, readers) = tracker.liveness_and_reader_count(group);
                 let known = code.groups()[group as usize];
                 groups.push(LiveGroup { class: known.class, weight: known.weight, live, used_after_region, readers });
                 groups.len() as u32 - 1
@@ -154,9 +154,9 @@ impl<'a> Problem<'a> {
         };
         for item in &code.items[self.graph.region.clone()] {
             groups_read.numbers.extend(code.read_groups(item).iter().map(|&group| number(group)));
-            groups_read.finish();
+            groups_read.finish_item_list();
             groups_written.numbers.extend(code.written_groups(item).iter().map(|&group| number(group)));
-            groups_written.finish();
+            groups_written.finish_item_list();
         }
     }
 

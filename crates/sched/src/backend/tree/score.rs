@@ -3,7 +3,7 @@
 //! | part | weight, in cycles | stage |
 //! |---|---|---|
 //! | cycles: mean of the exit cycle and of the cycle in which all results are available | -1 | both |
-//! | registers above the budget, all classes | -[`OVER_BUDGET_PENALTY`] | before register allocation |
+//! | registers above the budget, all classes | -[`OVER_BUDGET_PENALTY_CYCLES`] | before register allocation |
 //! | maximum number of live general registers | -64 in `reduce-reg`, otherwise -1/64 | before register allocation |
 //! | cycles lost by bank conflicts | -`tree-conflict-cycles` | after register allocation |
 //! | operands from the reuse cache | +`tree-conflict-cycles` / 2 | after register allocation |
@@ -20,10 +20,10 @@ use super::super::clock::Length;
 use super::super::ports::{self, OrderLength};
 use super::super::settings::ScheduleMode;
 use super::constraint::LiveRegisters;
-use super::problem::Problem;
+use super::problem::SearchProblem;
 
 /// Penalty for each register above the budget, in cycles.
-const OVER_BUDGET_PENALTY: f64 = 4096.0;
+const OVER_BUDGET_PENALTY_CYCLES: f64 = 4096.0;
 
 /// Weights, in cycles, with which the measurements of an order add up to its score.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -42,13 +42,13 @@ pub(super) struct TreeWeights {
 
 impl TreeWeights {
     /// Returns the weights for the mode and the stage of a problem.
-    pub(super) fn for_problem(problem: &Problem<'_>) -> TreeWeights {
+    pub(super) fn for_problem(problem: &SearchProblem<'_>) -> TreeWeights {
         let register_penalty = if problem.settings.mode == ScheduleMode::ReduceReg { 64.0 } else { 1.0 / 64.0 };
         let conflict_penalty = problem.settings.knobs.tree_conflict_cycles;
         if problem.counts_registers() {
             TreeWeights {
                 cycle_weight: 1.0,
-                over_budget_penalty: OVER_BUDGET_PENALTY,
+                over_budget_penalty: OVER_BUDGET_PENALTY_CYCLES,
                 register_penalty,
                 reuse_hit_gain: 0.0,
                 conflict_penalty: 0.0,
@@ -85,7 +85,7 @@ pub(super) struct ScoreMeasurements {
 
 impl ScoreMeasurements {
     /// Creates the measurements of a complete order from its length and its live registers.
-    pub(super) fn new(problem: &Problem<'_>, measured: OrderLength, pressure: &LiveRegisters) -> ScoreMeasurements {
+    pub(super) fn new(problem: &SearchProblem<'_>, measured: OrderLength, pressure: &LiveRegisters) -> ScoreMeasurements {
         let (excess, peak) = if problem.counts_registers() { (pressure.excess(problem), pressure.peak[0]) } else { (0, 0) };
         let OrderLength { length, exit_cycle: exit, reuse_hits: hits, conflict_cycles: conflicts } = measured;
         ScoreMeasurements { length, exit_cycle: exit, excess, peak, reuse_hits: hits, conflict_cycles: conflicts }
@@ -103,8 +103,8 @@ impl ScoreMeasurements {
 }
 
 /// Simulates the issue of a given order of nodes, and returns the measurements for its score.
-pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u32> + Clone) -> ScoreMeasurements {
-    let Problem { code, graph, costs, .. } = *problem;
+pub(super) fn measure_order(problem: &SearchProblem<'_>, order: impl Iterator<Item = u32> + Clone) -> ScoreMeasurements {
+    let SearchProblem { code, graph, costs, .. } = *problem;
     let mut pressure = LiveRegisters::default();
     pressure.start(problem);
     if problem.counts_registers() {

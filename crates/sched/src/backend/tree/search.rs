@@ -31,10 +31,10 @@ use oriole_hardware::units::Unit;
 use super::super::clock::{Clock, release};
 use super::super::ports::{OrderLength, PortState};
 use super::super::reason::Reason;
-use super::super::schedule::Pick;
+use super::super::schedule::ScheduleDecision;
 use super::super::settings::ScheduleMode;
 use super::constraint::LiveRegisters;
-use super::problem::{NO_UNIT, Problem};
+use super::problem::{NO_UNIT, SearchProblem};
 use super::score::ScoreMeasurements;
 
 /// Number of items of each tree that are compared by cost in a step: those with the highest priorities.
@@ -49,7 +49,7 @@ const CANDIDATES_BY_PORTS: usize = 4;
 /// of the same size.
 const CONFLICT_COST_CYCLES: f64 = 0.125;
 /// Penalty for exceeding the register budget, in cycles per register.
-const OVER_BUDGET_CYCLES: f64 = 1e6;
+const OVER_BUDGET_CYCLES_PER_REGISTER: f64 = 1e6;
 
 /// A latency in cycles that implements `Ord`, so that it can be part of a tree key.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -92,11 +92,11 @@ pub(super) struct AttemptResult {
     /// For each item, the number of stall cycles before its issue.
     pub stall_cycles: Vec<u32>,
     /// The decisions, in issue order; empty if tracing is off.
-    pub picks: Vec<Pick>,
+    pub picks: Vec<ScheduleDecision>,
 }
 
 /// The decision of one step: the item to issue and, when tracing, the second-best candidate with the comparison that decided.
-struct Choice {
+struct ItemChoice {
     /// Sort key of the chosen item; its last part is the node.
     key: TreeKey,
     /// The second-best candidate and the criterion that decided; `None` unless traced.
@@ -116,7 +116,7 @@ struct Objection {
 /// Every ready item is in exactly one of `trees`, `waiting` and `rejected`.
 pub(super) struct AttemptSearch<'p> {
     /// The region to schedule, with the data that the search reads.
-    problem: &'p Problem<'p>,
+    problem: &'p SearchProblem<'p>,
     /// The parameters of the attempt.
     plan: &'p AttemptPlan,
     /// For each item, the second part of its key: its result latency in cycles, plus a fraction that breaks ties.
@@ -147,7 +147,7 @@ pub(super) struct AttemptSearch<'p> {
 
 /// Makes one attempt: issues all items of the region, guided by the priorities and register costs of `plan`. Returns the order, the
 /// measurements for its score and the stall cycles before each item. `latency_keys` has the second part of the key of each item.
-pub(super) fn run_attempt(problem: &Problem<'_>, plan: &AttemptPlan, latency_keys: &[f64], is_traced: bool) -> AttemptResult {
+pub(super) fn run_attempt(problem: &SearchProblem<'_>, plan: &AttemptPlan, latency_keys: &[f64], is_traced: bool) -> AttemptResult {
     let graph = problem.graph;
     let mut search = AttemptSearch {
         problem,
@@ -176,8 +176,8 @@ pub(super) fn run_attempt(problem: &Problem<'_>, plan: &AttemptPlan, latency_key
     let mut measured = OrderLength::default();
     let mut inserted = Vec::new();
     while result.order.len() < problem.items() {
-        search.advance();
-        let Choice { key, runner_up } = search.choose();
+        search.move_arrived_items();
+        let ItemChoice { key, runner_up } = search.choose_next_item();
         let (node, before) = (key.2, search.clock.cycle);
         let at = search.issue(node, &mut inserted);
         measured.length.add(at, problem.tails[node as usize]);
@@ -187,7 +187,7 @@ pub(super) fn run_attempt(problem: &Problem<'_>, plan: &AttemptPlan, latency_key
         if is_traced {
             let reason = runner_up.map_or(Reason::OnlyOne, |(_, reason)| reason);
             let runner_up = runner_up.map(|(node, _)| problem.position(node));
-            result.picks.push(Pick { picked: problem.position(node), runner_up, reason, cycle: at });
+            result.picks.push(ScheduleDecision { picked: problem.position(node), runner_up, reason, cycle: at });
         }
     }
     let (exit, PortState { reuse_hits: hits, conflict_cycles: conflicts, .. }) =
@@ -251,7 +251,7 @@ impl AttemptSearch<'_> {
     }
 
     /// Moves the items of `waiting` whose operands have arrived to the trees.
-    fn advance(&mut self) {
+    fn move_arrived_items(&mut self) {
         while let Some(&(earliest, node)) = self.waiting.first() {
             if earliest > self.clock.cycle {
                 break;
@@ -287,7 +287,7 @@ impl AttemptSearch<'_> {
     }
 
     /// Chooses the next item to issue, removes it from the ready items, and returns it with the second-best candidate (runner-up).
-    fn choose(&mut self) -> Choice {
+    fn choose_next_item(&mut self) -> ItemChoice {
         if let Some(choice) = self.continue_batch() {
             return choice;
         }
@@ -299,7 +299,7 @@ impl AttemptSearch<'_> {
 
     /// Returns the next matrix product of the current batch; `None` if there is no batch, no matrix product is ready, or the register
     /// budget would be exceeded.
-    fn continue_batch(&mut self) -> Option<Choice> {
+    fn continue_batch(&mut self) -> Option<ItemChoice> {
         if self.batch_slots_left == 0 {
             return None;
         }
@@ -309,7 +309,7 @@ impl AttemptSearch<'_> {
         }
         let other = self.is_traced.then(|| self.best_first_key(|unit| unit != Unit::Tensor.index())).flatten();
         self.remove(key);
-        Some(Choice { key, runner_up: other.map(|key| (key.2, Reason::Batch)) })
+        Some(ItemChoice { key, runner_up: other.map(|key| (key.2, Reason::Batch)) })
     }
 
     /// Returns the best (smallest) key among the trees of the units for which `is_allowed` returns true; `None` if these trees are empty.
@@ -333,7 +333,10 @@ impl AttemptSearch<'_> {
     fn objection(&self, node: u32) -> Option<Objection> {
         let excess_after = self.excess_after(node);
         if excess_after > 0 {
-            return Some(Objection { cost: OVER_BUDGET_CYCLES * f64::from(excess_after), reason: Reason::RejectedForRegisters });
+            return Some(Objection {
+                cost: OVER_BUDGET_CYCLES_PER_REGISTER * f64::from(excess_after),
+                reason: Reason::RejectedForRegisters,
+            });
         }
         if self.reads_banks(node) && self.ports.banks_free_cycle > self.clock.cycle {
             let (hits, busy) = self.ports.hits_and_conflict_cycles(&self.problem.ports[node as usize], self.ports.banks_free_cycle);
@@ -352,7 +355,7 @@ impl AttemptSearch<'_> {
     /// Returns the first item in key order without an objection, or the candidate of lowest cost if there is none.
     ///
     /// The knob `tree-rejections` limits the number of rejected items, which bounds the time of a step.
-    fn first_without_objection(&mut self) -> Choice {
+    fn first_without_objection(&mut self) -> ItemChoice {
         let cycle = self.clock.cycle;
         let mut found = None;
         for _ in 0..=self.problem.settings.knobs.tree_rejections {
@@ -383,7 +386,7 @@ impl AttemptSearch<'_> {
     ///
     /// Cheaper means more operands in the reuse cache and fewer register bank conflicts. The priority of the other item may be lower by at
     /// most the knob `tree-reuse-slack`.
-    fn prefer_cheaper_operands(&self, key: TreeKey) -> Choice {
+    fn prefer_cheaper_operands(&self, key: TreeKey) -> ItemChoice {
         if !self.problem.ports.is_empty() && self.problem.ports[key.2 as usize].can_read_reuse_cache {
             let least = key.0.0.saturating_sub(self.problem.settings.knobs.tree_reuse_slack);
             let ease = |node: u32| {
@@ -394,11 +397,11 @@ impl AttemptSearch<'_> {
             let others = self.trees[self.unit(key.2)].iter().take(1 + CANDIDATES_BY_PORTS).take_while(|other| other.0.0 >= least);
             let easiest = others.filter(|other| self.objection(other.2).is_none()).max_by_key(|other| (ease(other.2), Reverse(**other)));
             if let Some(&easiest) = easiest.filter(|easiest| ease(easiest.2) > ease(key.2)) {
-                return Choice { key: easiest, runner_up: Some((key.2, Reason::Ports)) };
+                return ItemChoice { key: easiest, runner_up: Some((key.2, Reason::Ports)) };
             }
         }
         if !self.is_traced {
-            return Choice { key, runner_up: None };
+            return ItemChoice { key, runner_up: None };
         }
         let runner_up = match self.rejected.first() {
             Some((other, objection)) => Some((other.2, objection.reason)),
@@ -412,20 +415,20 @@ impl AttemptSearch<'_> {
         };
         let busy =
             || self.best_first_key(|unit| self.unit_free_cycle(unit) > self.clock.cycle).map(|other| (other.2, Reason::RejectedForWait));
-        Choice { key, runner_up: runner_up.or_else(busy) }
+        ItemChoice { key, runner_up: runner_up.or_else(busy) }
     }
 
     /// Returns the candidate of lowest cost when no item can issue in the current cycle without an objection.
     ///
     /// Candidates are the rejected items, the first item of each busy unit, and the items whose operands arrive next.
-    fn lowest_cost(&self) -> Choice {
+    fn lowest_cost(&self) -> ItemChoice {
         let cycle = self.clock.cycle;
         let busy = self.trees.iter().enumerate().filter(|(unit, _)| self.unit_free_cycle(*unit) > cycle);
         let busy = busy.filter_map(|(_, tree)| tree.first().copied());
         let coming = self.waiting.iter().take(CANDIDATES_BY_ARRIVAL).map(|&(_, node)| self.key(node));
         let later = busy.chain(coming).map(|key| {
             let excess_after = self.excess_after(key.2);
-            (OVER_BUDGET_CYCLES * f64::from(excess_after) + f64::from(self.stall_cycles(key.2)), key)
+            (OVER_BUDGET_CYCLES_PER_REGISTER * f64::from(excess_after) + f64::from(self.stall_cycles(key.2)), key)
         });
         let rejected = self.rejected.iter().map(|(key, objection)| (objection.cost, *key));
         self.two_lowest_costs(rejected.chain(later), |_, _| Reason::LeastCost)
@@ -436,17 +439,19 @@ impl AttemptSearch<'_> {
     /// Cost in cycles: stall cycles, plus the change of live general registers times the cost of a register, plus a prohibitive penalty for
     /// each register above the budget. Example with a cost of 16 cycles per register: an item that can issue now and takes one register
     /// costs 16; an item that stalls for 10 cycles and frees one register costs 10 - 16 = -6 and is chosen.
-    fn lowest_cost_when_scarce(&mut self) -> Choice {
+    fn lowest_cost_when_scarce(&mut self) -> ItemChoice {
         let of_trees = self.trees.iter().flat_map(|tree| tree.iter().take(CANDIDATES_FROM_EACH_TREE).copied());
         let by_position = self.by_position.iter().take(CANDIDATES_BY_POSITION).map(|&node| self.key(node));
         let coming = self.waiting.iter().take(CANDIDATES_BY_ARRIVAL).map(|&(_, node)| self.key(node));
         // In `reduce-reg` a register outweighs nearly every stall, but not a register above the budget.
         let reduces = self.problem.settings.mode == ScheduleMode::ReduceReg;
-        let weight = if reduces { OVER_BUDGET_CYCLES / 1024.0 } else { self.plan.register_cycles };
+        let weight = if reduces { OVER_BUDGET_CYCLES_PER_REGISTER / 1024.0 } else { self.plan.register_cycles };
         let costs = of_trees.chain(by_position).chain(coming).map(|key| {
             let change = self.pressure.change(self.problem, key.2);
             let excess_after = self.pressure.excess_after(self.problem, &change);
-            let cost = OVER_BUDGET_CYCLES * f64::from(excess_after) + weight * f64::from(change[0]) + f64::from(self.stall_cycles(key.2));
+            let cost = OVER_BUDGET_CYCLES_PER_REGISTER * f64::from(excess_after)
+                + weight * f64::from(change[0])
+                + f64::from(self.stall_cycles(key.2));
             (cost, key)
         });
         let reason = |best: &TreeKey, other: &TreeKey| {
@@ -464,7 +469,11 @@ impl AttemptSearch<'_> {
 
     /// Returns the candidate of lowest cost (in cycles), with the second-best one as runner-up. The smaller key breaks ties. The same
     /// candidate may occur twice in `candidates`.
-    fn two_lowest_costs(&self, candidates: impl Iterator<Item = (f64, TreeKey)>, reason: impl Fn(&TreeKey, &TreeKey) -> Reason) -> Choice {
+    fn two_lowest_costs(
+        &self,
+        candidates: impl Iterator<Item = (f64, TreeKey)>,
+        reason: impl Fn(&TreeKey, &TreeKey) -> Reason,
+    ) -> ItemChoice {
         let rank = |a: &(f64, TreeKey), b: &(f64, TreeKey)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
         let mut best: Option<(f64, TreeKey)> = None;
         let mut second: Option<(f64, TreeKey)> = None;
@@ -480,7 +489,7 @@ impl AttemptSearch<'_> {
             }
         }
         let Some((_, key)) = best else { unreachable!("an acyclic graph always has a ready item") };
-        Choice { key, runner_up: second.filter(|_| self.is_traced).map(|(_, other)| (other.2, reason(&key, &other))) }
+        ItemChoice { key, runner_up: second.filter(|_| self.is_traced).map(|(_, other)| (other.2, reason(&key, &other))) }
     }
 
     /// Issues an item and returns its issue cycle. Items that become ready are inserted; `inserted` is a buffer for them.

@@ -23,7 +23,7 @@ fn settings(mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Setti
 
 /// Schedules the items up to the first scheduling barrier and checks the invariants of every schedule. Also returns the maximum number of
 /// live general registers.
-fn run_with(code: &SchedCode, settings: &Settings, live: (&[u16], &[u16]), solutions: &mut OrderCache) -> (Schedule, i32) {
+fn schedule_and_check_with(code: &SchedCode, settings: &Settings, live: (&[u16], &[u16]), solutions: &mut OrderCache) -> (Schedule, i32) {
     let region = code.regions(0..code.items.len(), usize::MAX)[0].clone();
     let graph = GraphBuilder::new(Model::of(target()), code.registers()).build(code, region.clone());
     let costs = Costs::new(&Profile::of(target()));
@@ -46,8 +46,8 @@ fn run_with(code: &SchedCode, settings: &Settings, live: (&[u16], &[u16]), solut
     (schedule, tracker.peak()[0])
 }
 
-fn run(code: &SchedCode, settings: &Settings, live: (&[u16], &[u16])) -> (Schedule, i32) {
-    run_with(code, settings, live, &mut OrderCache::default())
+fn schedule_and_check(code: &SchedCode, settings: &Settings, live: (&[u16], &[u16])) -> (Schedule, i32) {
+    schedule_and_check_with(code, settings, live, &mut OrderCache::default())
 }
 
 /// Two loads, each followed by a chain of dependent additions: both loads must issue first.
@@ -63,7 +63,7 @@ fn loads_go_first_and_chains_are_interleaved() {
     ];
     let code = code(&lines);
     for stage in [AllocationStage::Pre, AllocationStage::Post] {
-        let (schedule, _) = run(&code, &settings(ScheduleMode::Ilp, stage, Budget::UNLIMITED), (&[2, 3, 4, 5], &[12, 22]));
+        let (schedule, _) = schedule_and_check(&code, &settings(ScheduleMode::Ilp, stage, Budget::UNLIMITED), (&[2, 3, 4, 5], &[12, 22]));
         let mut first = schedule.order[..2].to_vec();
         first.sort_unstable();
         assert_eq!(first, [0, 3]);
@@ -80,7 +80,7 @@ fn few_registers_make_consumers_follow_producers() {
     let code = code(&lines);
     let with = |mode: ScheduleMode, registers: i32| {
         let budget = Budget::new(mode, [registers, 6, 6, 60], 0, &Knobs::default());
-        run(&code, &settings(mode, AllocationStage::Pre, budget), (&[0, 1], &[])).1
+        schedule_and_check(&code, &settings(mode, AllocationStage::Pre, budget), (&[0, 1], &[])).1
     };
     let (many, few) = (with(ScheduleMode::Ilp, 200), with(ScheduleMode::ReduceReg, 12));
     assert!(few <= 6 && many > few, "{few} and {many} live registers");
@@ -97,7 +97,7 @@ fn batches_keep_products_together() {
         lines.push(format!("FADD R{}, R{}, R{}", 180 + at, 150 + at, 170 + at));
     }
     let code = code(&lines);
-    let (schedule, _) = run(&code, &settings(ScheduleMode::DynBatch, AllocationStage::Post, Budget::UNLIMITED), (&[], &[]));
+    let (schedule, _) = schedule_and_check(&code, &settings(ScheduleMode::DynBatch, AllocationStage::Post, Budget::UNLIMITED), (&[], &[]));
     let products: Vec<usize> = (0..12).filter(|&place| schedule.order[place] % 3 == 0).collect();
     assert_eq!(products[3] - products[0], 3, "{:?}", schedule.order);
     assert!(schedule.picks.iter().any(|pick| pick.reason == Reason::Batch));
@@ -106,7 +106,8 @@ fn batches_keep_products_together() {
 #[test]
 fn trace_records_reasons() {
     let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
-    let (schedule, _) = run(&code, &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED), (&[1, 2, 3], &[3]));
+    let (schedule, _) =
+        schedule_and_check(&code, &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED), (&[1, 2, 3], &[3]));
     let told: Vec<(usize, Option<usize>, Reason)> = schedule.picks.iter().map(|pick| (pick.picked, pick.runner_up, pick.reason)).collect();
     assert_eq!(told, [(1, Some(0), Reason::Priority), (0, None, Reason::OnlyOne), (2, None, Reason::OnlyOne)]);
 }
@@ -122,7 +123,7 @@ fn operands_of_the_branch_are_computed_early() {
     lines.push("ISETP.LT.U32.AND P0, PT, R3, R8, PT".to_owned());
     lines.push("@P0 BRA 0x100".to_owned());
     let code = code(&lines);
-    let (schedule, _) = run(&code, &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED), (&[], &[]));
+    let (schedule, _) = schedule_and_check(&code, &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED), (&[], &[]));
     let place = schedule.order.iter().position(|&position| position == 25).unwrap();
     assert!(place <= 26 - 7, "{:?}", schedule.order);
 }
@@ -135,7 +136,7 @@ fn reuse_cache_operands_are_preferred() {
         lines.push(format!("FFMA R{}, R{}, R{}, R{}", 20 + at, 2 + 2 * (at % 2), 60 + 2 * at, 80 + 2 * at));
     }
     let code = code(&lines);
-    let (schedule, _) = run(&code, &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED), (&[], &[]));
+    let (schedule, _) = schedule_and_check(&code, &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED), (&[], &[]));
     let changes = schedule.order.windows(2).filter(|pair| pair[0] % 2 != pair[1] % 2).count();
     assert!(changes <= 2, "{:?}", schedule.order);
 }
@@ -148,7 +149,7 @@ fn calls_hide_the_latency_of_in_flight_results() {
     let settings = settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
     let graph = GraphBuilder::new(Model::of(target()), code.registers()).build(&code, 0..2);
     let tracker = PressureTracker::new(code.groups().len());
-    let tails = |code: &SchedCode| Problem::new(code, &graph, &costs, &settings, &tracker).tails;
+    let tails = |code: &SchedCode| SearchProblem::new(code, &graph, &costs, &settings, &tracker).tails;
     let without = tails(&code);
     assert!(without[0] > 100);
     code.calls.push((2, 100));
@@ -190,12 +191,12 @@ fn identical_regions_are_searched_once() {
     };
     let mut solutions = OrderCache::default();
     let settings = settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
-    let (first, _) = run_with(&code(&lines(20)), &settings, (&[], &[]), &mut solutions);
-    let (second, _) = run_with(&code(&lines(60)), &settings, (&[], &[]), &mut solutions);
+    let (first, _) = schedule_and_check_with(&code(&lines(20)), &settings, (&[], &[]), &mut solutions);
+    let (second, _) = schedule_and_check_with(&code(&lines(60)), &settings, (&[], &[]), &mut solutions);
     assert_eq!((solutions.len(), solutions.hits), (1, 1));
     assert_eq!(first.order, second.order);
     assert!(second.picks.iter().all(|pick| pick.reason == Reason::Remembered));
-    run_with(&code(&lines(61)), &settings, (&[], &[]), &mut solutions);
+    schedule_and_check_with(&code(&lines(61)), &settings, (&[], &[]), &mut solutions);
     assert_eq!((solutions.len(), solutions.hits), (2, 1));
 }
 
@@ -229,11 +230,11 @@ fn different_regions_are_searched_separately() {
     ];
     let mut solutions = OrderCache::default();
     for (lines, settings, live) in &cases {
-        run_with(&code(lines), settings, *live, &mut solutions);
+        schedule_and_check_with(&code(lines), settings, *live, &mut solutions);
     }
     assert_eq!((solutions.len(), solutions.hits), (cases.len(), 0));
     for (lines, settings, live) in &cases {
-        run_with(&code(lines), settings, *live, &mut solutions);
+        schedule_and_check_with(&code(lines), settings, *live, &mut solutions);
     }
     assert_eq!((solutions.len(), solutions.hits), (cases.len(), cases.len()));
 }
@@ -246,7 +247,7 @@ fn regions_that_write_other_registers_are_searched_separately() {
     let settings = settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
     let mut solutions = OrderCache::default();
     for written in [30, 31, 32] {
-        run_with(&code(&lines(written)), &settings, (&[], &[]), &mut solutions);
+        schedule_and_check_with(&code(&lines(written)), &settings, (&[], &[]), &mut solutions);
     }
     // R30 and R32 are in the same bank.
     assert_eq!((solutions.len(), solutions.hits), (2, 1));
@@ -256,23 +257,23 @@ fn regions_that_write_other_registers_are_searched_separately() {
 #[test]
 fn the_cache_is_limited() {
     let mut solutions = OrderCache::default();
-    solutions.keep(vec![1], &[0], false, 2);
-    solutions.keep(vec![2], &[0], true, 2);
-    solutions.keep(vec![3], &[0], false, 2);
+    solutions.add_order(vec![1], &[0], false, 2);
+    solutions.add_order(vec![2], &[0], true, 2);
+    solutions.add_order(vec![3], &[0], false, 2);
     assert_eq!(solutions.len(), 2);
     assert_eq!(solutions.find(&[2]), Some((&[0][..], true)));
     assert_eq!(solutions.find(&[3]), None);
     let half = cache::MAX_CACHED_WORDS / 2;
     let mut solutions = OrderCache::default();
-    solutions.keep(vec![1; half], &[], false, 9);
-    solutions.keep(vec![2; half], &[], false, 9);
+    solutions.add_order(vec![1; half], &[], false, 9);
+    solutions.add_order(vec![2; half], &[], false, 9);
     assert_eq!(solutions.len(), 2);
-    solutions.keep(vec![3], &[], false, 9);
+    solutions.add_order(vec![3], &[], false, 9);
     assert_eq!(solutions.len(), 2, "the cache is full");
 }
 
 /// Instructions from which the tests compose random code.
-const WORDS: [&str; 28] = [
+const INSTRUCTION_POOL: [&str; 28] = [
     "FADD R0, R1, R2",
     "FFMA R1, R0, R3, R2",
     "FFMA R2, R3, R0, R1",
@@ -306,7 +307,7 @@ const WORDS: [&str; 28] = [
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
+    fn random_below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % bound
     }
@@ -318,8 +319,8 @@ fn random_code_keeps_its_meaning() {
     let mut random = Random(11);
     let mut moved = 0;
     for _ in 0..150 {
-        let length = 2 + random.below(40);
-        let lines: Vec<&str> = (0..length).map(|_| WORDS[random.below(WORDS.len())]).collect();
+        let length = 2 + random.random_below(40);
+        let lines: Vec<&str> = (0..length).map(|_| INSTRUCTION_POOL[random.random_below(INSTRUCTION_POOL.len())]).collect();
         let code = code(&lines);
         let mut solutions = OrderCache::default();
         for mode in ScheduleMode::ALL {
@@ -331,13 +332,13 @@ fn random_code_keeps_its_meaning() {
                 };
                 let live: Vec<u16> = (0..24).collect();
                 let settings = settings(mode, stage, budget);
-                let (schedule, peak) = run_with(&code, &settings, (&live, &live), &mut solutions);
+                let (schedule, peak) = schedule_and_check_with(&code, &settings, (&live, &live), &mut solutions);
                 assert!(peak >= 24);
                 moved += usize::from(!schedule.order.is_sorted());
                 // Scheduling again must give the same order, from the cache and without it.
-                let again = run_with(&code, &settings, (&live, &live), &mut solutions).0;
+                let again = schedule_and_check_with(&code, &settings, (&live, &live), &mut solutions).0;
                 assert_eq!(again.order, schedule.order);
-                assert_eq!(run(&code, &settings, (&live, &live)).0.order, schedule.order);
+                assert_eq!(schedule_and_check(&code, &settings, (&live, &live)).0.order, schedule.order);
             }
         }
     }
@@ -349,7 +350,7 @@ fn random_code_keeps_its_meaning() {
 fn pressure_matches_the_tracker() {
     let mut random = Random(5);
     for _ in 0..100 {
-        let lines: Vec<&str> = (0..30).map(|_| WORDS[random.below(WORDS.len())]).collect();
+        let lines: Vec<&str> = (0..30).map(|_| INSTRUCTION_POOL[random.random_below(INSTRUCTION_POOL.len())]).collect();
         let code = code(&lines);
         let graph = GraphBuilder::new(Model::of(target()), code.registers()).build(&code, 0..30);
         let costs = Costs::new(&Profile::of(target()));
@@ -357,7 +358,7 @@ fn pressure_matches_the_tracker() {
         let mut tracker = PressureTracker::new(code.groups().len());
         tracker.enter_block(&code, 0..30, BlockLiveness { live_in: &[0, 1, 2], live_out: &[2, 3, 12] });
         tracker.enter_region(&code, 0..30);
-        let problem = Problem::new(&code, &graph, &costs, &settings, &tracker);
+        let problem = SearchProblem::new(&code, &graph, &costs, &settings, &tracker);
         let mut pressure = constraint::LiveRegisters::default();
         pressure.start(&problem);
         for node in 0..30 {

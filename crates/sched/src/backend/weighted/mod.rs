@@ -62,7 +62,7 @@ pub(super) mod view;
 use super::clock::{Clock, Length, lower_bound, release};
 use super::engine::Proposal;
 use super::reason::Reason;
-use super::schedule::{Pick, Schedule};
+use super::schedule::{Schedule, ScheduleDecision};
 use super::settings::{AllocationStage, ScheduleMode, Settings};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::SchedCode;
@@ -71,7 +71,7 @@ use crate::pressure::{Counts, PressureTracker};
 use crate::resource::Costs;
 use pass::{PassResult, SchedulingPass, UnitUse};
 use registers::{Groups, Live};
-use score::Weights;
+use score::ScoreWeights;
 use view::{DirectedGraph, Direction, LiveOutTails};
 
 /// Backend B: forward and backward list scheduling with a weighted score.
@@ -123,7 +123,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     tracker.enter_region(code, graph.region.clone());
     let counts_registers = settings.stage == AllocationStage::Pre;
     let groups = counts_registers.then(|| Groups::new(code, graph, tracker));
-    let best = best_attempt(region, groups.as_ref());
+    let best = better_pass_order(region, groups.as_ref());
     for &position in &best.order {
         tracker.step(code, &code.items[position]);
     }
@@ -133,7 +133,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 /// Returns backend B's order of a region, so that a caller can compare it with the orders of other strategies. `groups` is `None` after
 /// register allocation.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Proposal {
-    let best = best_attempt(region, groups);
+    let best = better_pass_order(region, groups);
     let peak = best.peak;
     let schedule = best.into_schedule(region.settings);
     let order = schedule.order.iter().map(|position| (position - region.graph.region.start) as u32).collect();
@@ -141,16 +141,16 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Propos
 }
 
 /// Runs the forward and the backward pass, and returns the better of the two orders.
-fn best_attempt(region: &Region<'_>, groups: Option<&Groups>) -> Attempt {
+fn better_pass_order(region: &Region<'_>, groups: Option<&Groups>) -> PassOrder {
     let Region { code, graph, costs, settings, .. } = *region;
     let counts_registers = groups.is_some();
-    let weights = Weights::new(settings, groups);
+    let weights = ScoreWeights::new(settings, groups);
     let live_out_tails = LiveOutTails::find(code, graph);
     let work = UnitUse::of_region(code, graph, costs);
     let forward =
         SchedulingPass::new(DirectedGraph::forward(graph, &live_out_tails), (&work, costs.scoreboards()), settings, &weights, groups, None)
             .run();
-    let forward = Attempt::new(code, graph, costs, groups, &live_out_tails, forward);
+    let forward = PassOrder::new(code, graph, costs, groups, &live_out_tails, forward);
     // Shortcut: a backward pass cannot improve an order that has the length of the lower bound.
     if !counts_registers && !settings.trace && forward.is_shortest(code, graph, costs) {
         forward
@@ -165,17 +165,17 @@ fn best_attempt(region: &Region<'_>, groups: Option<&Groups>) -> Attempt {
             cycles,
         )
         .run();
-        let backward = Attempt::new(code, graph, costs, groups, &live_out_tails, backward);
+        let backward = PassOrder::new(code, graph, costs, groups, &live_out_tails, backward);
         if backward.is_better_than(&forward, settings) { backward } else { forward }
     }
 }
 
 /// The order of one pass, with its issue cycles by the cost model that all backends share ([`Clock`]).
-struct Attempt {
+struct PassOrder {
     /// Positions of the items in the code, in the new order.
     order: Vec<usize>,
     /// The decisions in issue order; empty if tracing is off.
-    picks: Vec<Pick>,
+    picks: Vec<ScheduleDecision>,
     /// Length of the order, in cycles.
     length: Length,
     /// Cycles until the scheduling barrier at the end of the region can issue.
@@ -186,7 +186,7 @@ struct Attempt {
     cycles: Vec<u32>,
 }
 
-impl Attempt {
+impl PassOrder {
     /// Simulates the issue of the order of a pass by the cost model that all backends share, and counts its live registers.
     fn new(
         code: &SchedCode,
@@ -195,7 +195,7 @@ impl Attempt {
         groups: Option<&Groups>,
         live_out_tails: &LiveOutTails,
         found: PassResult,
-    ) -> Attempt {
+    ) -> PassOrder {
         let PassResult { order, picks } = found;
         let mut clock = Clock::new(costs);
         let mut earliest = graph.start_cycles();
@@ -221,7 +221,7 @@ impl Attempt {
         let read_at = |&node: &u32| cycles[node as usize] + live_out_tails.tails[node as usize];
         let exit_cycle = live_out_tails.read_by_exit.iter().map(read_at).max().unwrap_or(0).max(length.issued);
         let order = order.iter().map(|&node| graph.region.start + node as usize).collect();
-        Attempt { order, picks, length, exit_cycle, peak, cycles }
+        PassOrder { order, picks, length, exit_cycle, peak, cycles }
     }
 
     /// Returns whether the order has the length of the lower bound, so that no order is shorter.
@@ -237,7 +237,7 @@ impl Attempt {
 
     /// Returns whether this order is better than `other`. The number of registers above the budget decides first, then cycles, then live
     /// registers; in mode `reduce-reg` live registers come before cycles.
-    fn is_better_than(&self, other: &Attempt, settings: &Settings) -> bool {
+    fn is_better_than(&self, other: &PassOrder, settings: &Settings) -> bool {
         let excess = self.excess(settings).cmp(&other.excess(settings));
         let registers = self.peak[0].cmp(&other.peak[0]);
         let cycles = (self.exit_cycle + self.length.done).cmp(&(other.exit_cycle + other.length.done));

@@ -13,13 +13,13 @@ use std::collections::BinaryHeap;
 use oriole_hardware::units::UNITS;
 
 use super::super::reason::Reason;
-use super::super::schedule::Pick;
+use super::super::schedule::ScheduleDecision;
 use super::super::settings::Settings;
 use super::ready::{ReadyEntry, ReadyList};
 use super::registers::{Groups, Live};
-use super::score::{CandidateScore, Measures, Weights};
+use super::score::{CandidateScore, ScoreMeasures, ScoreWeights};
 use super::view::{DirectedGraph, Direction};
-use crate::code::{Item, REGISTER_CLASSES, SchedCode};
+use crate::code::{Item, REGISTER_CLASS_COUNT, SchedCode};
 use crate::graph::Graph;
 use crate::pressure::Counts;
 use crate::resource::Costs;
@@ -29,7 +29,7 @@ pub(super) struct PassResult {
     /// Nodes of the items, in issue order.
     pub order: Vec<u32>,
     /// The decisions with their reasons, in issue order; empty if tracing is off.
-    pub picks: Vec<Pick>,
+    pub picks: Vec<ScheduleDecision>,
 }
 
 /// The functional unit that an item uses, and for how long.
@@ -66,7 +66,7 @@ pub(super) struct SchedulingPass<'a> {
     /// Optimization goal (mode), register budget and numeric parameters (knobs).
     settings: &'a Settings,
     /// The weights of the parts of a candidate's score.
-    weights: &'a Weights,
+    weights: &'a ScoreWeights,
     /// The live registers at the current position; `None` after register allocation.
     live: Option<Live<'a>>,
     /// For each node that is ready, the change of live registers of each class if the item were placed next.
@@ -75,7 +75,7 @@ pub(super) struct SchedulingPass<'a> {
     ready: ReadyList,
     /// For each node, its issue cycle in the forward order, as a fraction (0 to 1) of the last issue cycle. `None` in the forward pass.
     forward_positions: Option<Vec<f64>>,
-    /// For each node, the penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
+    /// For each node, the penalty for a critical path shorter than the longest one ([`ScoreWeights::path_penalty`]).
     path_penalty: Vec<f64>,
     /// First cycle in which the next item can be placed.
     cycle: u32,
@@ -121,7 +121,7 @@ impl<'a> SchedulingPass<'a> {
         view: DirectedGraph<'a>,
         (unit_uses, scoreboards): (&'a [UnitUse], usize),
         settings: &'a Settings,
-        weights: &'a Weights,
+        weights: &'a ScoreWeights,
         groups: Option<&'a Groups>,
         forward_cycles: Option<&[u32]>,
     ) -> SchedulingPass<'a> {
@@ -137,12 +137,12 @@ impl<'a> SchedulingPass<'a> {
             settings,
             weights,
             live: groups.map(|groups| Live::new(groups, view.direction)),
-            pressure_changes: vec![[0; REGISTER_CLASSES]; items],
+            pressure_changes: vec![[0; REGISTER_CLASS_COUNT]; items],
             ready: ReadyList::new(items),
             forward_positions: forward_cycles.map(share),
             path_penalty: view.critical_path[..items]
                 .iter()
-                .map(|&critical_path| Weights::path_penalty(f64::from(critical_path) / longest))
+                .map(|&critical_path| ScoreWeights::path_penalty(f64::from(critical_path) / longest))
                 .collect(),
             cycle: 0,
             unit_cycles: [None; UNITS],
@@ -162,7 +162,7 @@ impl<'a> SchedulingPass<'a> {
         let start = self.view.graph.region.start;
         let mut found = PassResult { order: Vec::with_capacity(items), picks: Vec::new() };
         self.newly_ready = (0..items as u32).filter(|&node| self.view.unplaced_predecessors[node as usize] == 0).collect();
-        self.release_joins();
+        self.release_initial_joins();
         self.insert_newly_ready();
         while found.order.len() < items {
             let (best, second) = self.pick();
@@ -172,7 +172,7 @@ impl<'a> SchedulingPass<'a> {
             if self.settings.trace {
                 let reason = second.map_or(Reason::OnlyOne, |second| best.score.reason(&second.score));
                 let position = |candidate: &ScoredItem| start + self.view.rank(candidate.rank) as usize;
-                found.picks.push(Pick { picked: position(&best), runner_up: second.as_ref().map(position), reason, cycle: 0 });
+                found.picks.push(ScheduleDecision { picked: position(&best), runner_up: second.as_ref().map(position), reason, cycle: 0 });
             }
         }
         if self.view.direction == Direction::Backward {
@@ -184,7 +184,7 @@ impl<'a> SchedulingPass<'a> {
 
     /// Releases the joins (nodes that stand for sets of memory accesses) that no node precedes in the direction of the pass. Such joins
     /// exist in the backward pass only: every join has predecessors, but it may have no successors.
-    fn release_joins(&mut self) {
+    fn release_initial_joins(&mut self) {
         let (items, nodes) = (self.view.graph.items() as u32, self.view.graph.nodes() as u32);
         let free: Vec<u32> = (items..nodes).filter(|&node| self.view.unplaced_predecessors[node as usize] == 0).collect();
         for node in free {
@@ -237,19 +237,20 @@ impl<'a> SchedulingPass<'a> {
     /// Returns the best and the second-best candidate of the window. The second-best one is exact only when tracing.
     fn pick(&mut self) -> (ScoredItem, Option<ScoredItem>) {
         let (view, work) = (&self.view, self.unit_uses);
-        self.ready.advance(self.cycle, |rank| work[view.rank(rank) as usize].unit.into());
+        self.ready.move_arrived_items(self.cycle, |rank| work[view.rank(rank) as usize].unit.into());
         let (mut window, mut stalls) = (std::mem::take(&mut self.window), std::mem::take(&mut self.stalls));
         self.ready.window(&mut window);
         stalls.clear();
         stalls.extend(window.iter().map(|&rank| self.first_possible_cycle(self.view.rank(rank)) - self.cycle));
         // Every candidate stalls for at least the shortest stall of the step, so only the stall cycles beyond that count.
         let shortest = stalls.iter().copied().min().unwrap_or(0);
-        let (live, prices) = self.live.as_ref().map(Live::counts).map(|live| (live, self.weights.prices(live))).unwrap_or_default();
+        let (live, register_prices) =
+            self.live.as_ref().map(Live::counts).map(|live| (live, self.weights.register_prices(live))).unwrap_or_default();
         let all_scoreboards_used = self.all_scoreboards_in_use();
         let (mut best, mut second): (Option<ScoredItem>, Option<ScoredItem>) = (None, None);
         for (&rank, &wait) in window.iter().zip(&stalls) {
             let measures = self.measure(self.view.rank(rank), wait - shortest, all_scoreboards_used);
-            let candidate = ScoredItem { rank, score: self.weights.score(&measures, live, &prices) };
+            let candidate = ScoredItem { rank, score: self.weights.score(&measures, live, &register_prices) };
             if candidate.beats(best.as_ref()) {
                 second = best.replace(candidate);
             } else if self.settings.trace && candidate.beats(second.as_ref()) {
@@ -263,9 +264,9 @@ impl<'a> SchedulingPass<'a> {
 
     /// Returns the measures of an item from which its score is computed. `wait` is the number of stall cycles of the item beyond the
     /// shortest stall of the step; `all_scoreboards_used` means that all scoreboards are in use.
-    fn measure(&self, node: u32, wait: u32, all_scoreboards_used: bool) -> Measures {
+    fn measure(&self, node: u32, wait: u32, all_scoreboards_used: bool) -> ScoreMeasures {
         let node = node as usize;
-        Measures {
+        ScoreMeasures {
             pressure_change: self.pressure_changes[node],
             path_penalty: self.path_penalty[node],
             extra_stall: wait,
@@ -306,7 +307,7 @@ impl<'a> SchedulingPass<'a> {
                 if self.ready.contains(rank) {
                     let change = live.change(other);
                     self.pressure_changes[other as usize] = change;
-                    self.ready.update_change(rank, self.view.critical_path[other as usize], change[0]);
+                    self.ready.update_register_change(rank, self.view.critical_path[other as usize], change[0]);
                 }
             }
         }

@@ -16,14 +16,14 @@ const CANDIDATES_BY_REGISTERS: usize = 8;
 const CANDIDATES_BY_ARRIVAL: usize = 6;
 
 /// Maximum length of the sorted vector of a [`Queue`], in entries.
-const MAX_LIST_LENGTH: usize = 24;
+const MAX_SORTED_ENTRIES: usize = 24;
 /// The sorted vector is refilled from the tree when it has fewer entries than this. At least as large as each of the numbers of candidates
 /// above, so that [`Queue::first`] always finds enough entries in the vector.
-const MIN_LIST_LENGTH: usize = 8;
+const MIN_SORTED_ENTRIES: usize = 8;
 
 /// A priority queue with ordered access to its first entries.
 ///
-/// Invariants: every entry of `list` is smaller than every entry of `tree`; if `tree` is not empty, `list` has at least [`MIN_LIST_LENGTH`]
+/// Invariants: every entry of `list` is smaller than every entry of `tree`; if `tree` is not empty, `list` has at least [`MIN_SORTED_ENTRIES`]
 /// entries.
 struct Queue<T> {
     /// The smallest entries of the queue, in ascending order.
@@ -47,7 +47,7 @@ impl<T: Ord + Copy> Queue<T> {
             return;
         }
         self.list.insert(at, entry);
-        if self.list.len() > MAX_LIST_LENGTH
+        if self.list.len() > MAX_SORTED_ENTRIES
             && let Some(last) = self.list.pop()
         {
             self.tree.insert(last);
@@ -58,8 +58,8 @@ impl<T: Ord + Copy> Queue<T> {
     fn remove(&mut self, entry: T) -> bool {
         let Ok(at) = self.list.binary_search(&entry) else { return self.tree.remove(&entry) };
         self.list.remove(at);
-        if self.list.len() < MIN_LIST_LENGTH {
-            while self.list.len() < MAX_LIST_LENGTH
+        if self.list.len() < MIN_SORTED_ENTRIES {
+            while self.list.len() < MAX_SORTED_ENTRIES
                 && let Some(next) = self.tree.pop_first()
             {
                 self.list.push(next);
@@ -68,7 +68,7 @@ impl<T: Ord + Copy> Queue<T> {
         true
     }
 
-    /// Returns the first `count` entries, or all if there are fewer. `count` must be at most [`MIN_LIST_LENGTH`].
+    /// Returns the first `count` entries, or all if there are fewer. `count` must be at most [`MIN_SORTED_ENTRIES`].
     fn first(&self, count: usize) -> &[T] {
         &self.list[..count.min(self.list.len())]
     }
@@ -158,7 +158,7 @@ impl ReadyList {
     }
 
     /// Updates the change of live general registers of a ready item.
-    pub(super) fn update_change(&mut self, rank: u32, critical_path: u32, change: i32) {
+    pub(super) fn update_register_change(&mut self, rank: u32, critical_path: u32, change: i32) {
         if let Some(key) = &mut self.register_keys[rank as usize]
             && *key != change
         {
@@ -170,7 +170,7 @@ impl ReadyList {
     }
 
     /// Moves the waiting items that can be placed in `cycle` into the queue of their unit. `unit` maps a rank to the index of its unit.
-    pub(super) fn advance(&mut self, cycle: u32, unit: impl Fn(u32) -> usize) {
+    pub(super) fn move_arrived_items(&mut self, cycle: u32, unit: impl Fn(u32) -> usize) {
         while let Some(&(earliest, sort_key)) = self.waiting.first(1).first() {
             if earliest > cycle {
                 break;

@@ -17,7 +17,7 @@
 use rustc_hash::FxHashMap;
 
 use super::view::Direction;
-use crate::code::{REGISTER_CLASSES, RegisterClass, SchedCode};
+use crate::code::{REGISTER_CLASS_COUNT, RegisterClass, SchedCode};
 use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
 
@@ -86,7 +86,7 @@ impl Groups {
             let described = code.groups()[number as usize];
             let Some(class) = described.class else { continue };
             let local = *numbers.entry(number).or_insert_with(|| {
-                let (live_at_start, used_after_region) = tracker.liveness_at_region_ends(number);
+                let (live_at_start, used_after_region) = tracker.live_and_used_after_region(number);
                 self.groups.push(RegionGroup {
                     class: class as u8,
                     weight: described.weight,
@@ -230,7 +230,7 @@ impl<'a> Live<'a> {
 
     /// Returns how the number of live registers of each class would change if `node` were placed next.
     pub(in crate::backend) fn change(&self, node: u32) -> Counts {
-        let mut change = [0; REGISTER_CLASSES];
+        let mut change = [0; REGISTER_CLASS_COUNT];
         let mut add = |group: &RegionGroup, sign: i32| change[group.class as usize] += sign * i32::from(group.weight);
         let (reads, writes) = (self.groups.reads(node), self.groups.writes(node));
         for &number in reads {
@@ -263,7 +263,7 @@ impl<'a> Live<'a> {
     }
 
     /// Raises `peak` to the current number of live registers.
-    fn note_peak(&mut self) {
+    fn update_peak(&mut self) {
         for (peak, count) in self.peak.iter_mut().zip(self.counts) {
             *peak = (*peak).max(count);
         }
@@ -294,7 +294,7 @@ impl<'a> Live<'a> {
         for &number in groups.writes(node) {
             self.set_live(number, true);
         }
-        self.note_peak();
+        self.update_peak();
         for &number in groups.writes(node) {
             if self.unplaced_readers[number as usize].0 == 0 && !groups.groups[number as usize].used_after_region {
                 self.set_live(number, false);
@@ -309,7 +309,7 @@ impl<'a> Live<'a> {
         for &number in groups.writes(node) {
             self.set_live(number, true);
         }
-        self.note_peak();
+        self.update_peak();
         for &number in groups.writes(node) {
             self.set_live(number, false);
         }
@@ -325,6 +325,6 @@ impl<'a> Live<'a> {
                 readers.iter().for_each(|&reader| changed(reader));
             }
         }
-        self.note_peak();
+        self.update_peak();
     }
 }

@@ -16,7 +16,7 @@
 use super::super::reason::Reason;
 use super::super::settings::{ScheduleMode, Settings};
 use super::registers::Groups;
-use crate::code::REGISTER_CLASSES;
+use crate::code::REGISTER_CLASS_COUNT;
 use crate::pressure::Counts;
 
 /// Maximum register range (budget minus registers that are live anyway) from which the slope of the term `forward` is computed. Without a
@@ -28,7 +28,7 @@ const HALF_PENALTY_STALL_CYCLES: f64 = 16.0;
 const SCOREBOARD_PENALTY: f64 = 1.0 / 16.0;
 
 /// The weights of the parts of a candidate's score, and thresholds for the price of a register, for one region.
-pub(super) struct Weights {
+pub(super) struct ScoreWeights {
     /// Weight of the part `registers` of the score.
     pressure_weight: f64,
     /// Weight of the part `parallelism` of the score.
@@ -41,7 +41,7 @@ pub(super) struct Weights {
     /// the register range.
     least_live: Counts,
     /// For each register class, 1 / register range. The range is the budget minus `least_live`.
-    slopes: [f64; REGISTER_CLASSES],
+    slopes: [f64; REGISTER_CLASS_COUNT],
     /// For each register class, the number of live registers above which the price of a register is 1.
     scarce_above: Counts,
     /// Maximum number of live registers of each class.
@@ -50,10 +50,10 @@ pub(super) struct Weights {
 
 /// The measures of a candidate from which its score is computed.
 #[derive(Clone, Copy)]
-pub(super) struct Measures {
+pub(super) struct ScoreMeasures {
     /// Change of the number of live registers of each class if the candidate is placed next.
     pub pressure_change: Counts,
-    /// Penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
+    /// Penalty for a critical path shorter than the longest one ([`ScoreWeights::path_penalty`]).
     pub path_penalty: f64,
     /// Stall cycles of the candidate minus the shortest stall of all candidates.
     pub extra_stall: u32,
@@ -78,11 +78,11 @@ pub(super) struct CandidateScore {
     sum: f64,
 }
 
-impl Weights {
+impl ScoreWeights {
     /// Computes the weights of a region; `groups` is `None` after register allocation.
-    pub(super) fn new(settings: &Settings, groups: Option<&Groups>) -> Weights {
+    pub(super) fn new(settings: &Settings, groups: Option<&Groups>) -> ScoreWeights {
         let (pressure, forward) = (settings.knobs.pressure_weight, settings.knobs.forward_weight);
-        let ends = groups.map_or([[0; REGISTER_CLASSES]; 2], |groups| [groups.counts_at_start(), groups.counts_at_end()]);
+        let ends = groups.map_or([[0; REGISTER_CLASS_COUNT]; 2], |groups| [groups.counts_at_start(), groups.counts_at_end()]);
         let least_live: Counts = std::array::from_fn(|class| ends[0][class].max(ends[1][class]));
         let budget = settings.budget.registers;
         let slopes = std::array::from_fn(|class| 1.0 / f64::from((budget[class] - least_live[class]).max(1)));
@@ -91,7 +91,7 @@ impl Weights {
         if settings.mode == ScheduleMode::ReduceReg {
             scarce_above[0] = i32::MIN;
         }
-        Weights {
+        ScoreWeights {
             pressure_weight: pressure,
             parallelism_weight: (1.0 - pressure).abs(),
             forward_weight: forward,
@@ -104,7 +104,7 @@ impl Weights {
     }
 
     /// Returns, for each register class, the price of a register (its dimensionless cost in the score) when `live` registers are live.
-    pub(super) fn prices(&self, live: Counts) -> [f64; REGISTER_CLASSES] {
+    pub(super) fn register_prices(&self, live: Counts) -> [f64; REGISTER_CLASS_COUNT] {
         std::array::from_fn(|class| {
             if live[class] > self.scarce_above[class] {
                 return 1.0;
@@ -114,13 +114,13 @@ impl Weights {
         })
     }
 
-    /// Returns the score of a candidate from its measures. `live` is the number of live registers of each class, `prices` the price of a
+    /// Returns the score of a candidate from its measures. `live` is the number of live registers of each class, `register_prices` the price of a
     /// register of each class at that number.
-    pub(super) fn score(&self, measures: &Measures, live: Counts, prices: &[f64; REGISTER_CLASSES]) -> CandidateScore {
+    pub(super) fn score(&self, measures: &ScoreMeasures, live: Counts, register_prices: &[f64; REGISTER_CLASS_COUNT]) -> CandidateScore {
         let change = measures.pressure_change;
         let over = |class: usize| (live[class] + change[class] - self.budget[class]).max(0);
-        let excess = (0..REGISTER_CLASSES).filter(|&class| change[class] > 0).map(over).sum();
-        let registers: f64 = change.iter().zip(prices).map(|(&change, price)| f64::from(change) * price).sum();
+        let excess = (0..REGISTER_CLASS_COUNT).filter(|&class| change[class] > 0).map(over).sum();
+        let registers: f64 = change.iter().zip(register_prices).map(|(&change, price)| f64::from(change) * price).sum();
         let wait = f64::from(measures.extra_stall);
         // One stall cycle costs more than the largest penalty for a short critical path (0.5), so an item that can issue now is preferred.
         let waiting = if measures.extra_stall > 0 { 0.5 + 0.5 * wait / (wait + HALF_PENALTY_STALL_CYCLES) } else { 0.0 };

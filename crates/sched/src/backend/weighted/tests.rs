@@ -33,7 +33,7 @@ fn general(numbers: &[u16]) -> Vec<u32> {
 
 /// Schedules the code as one region, checks the invariants of every schedule, and returns the schedule and its maximum number of live
 /// general registers.
-fn run(code: &SchedCode, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
+fn schedule_and_check(code: &SchedCode, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
     let graph = graph(code);
     let (live_in, live_out) = (general(live_in), general(live_out));
     let scheduled = |settings: &Settings| {
@@ -74,7 +74,7 @@ fn loads_go_first_and_chains_are_interleaved() {
     let code = code(&lines);
     let before = estimate(&code, &graph(&code), &costs(), 0..6);
     for stage in [AllocationStage::Pre, AllocationStage::Post] {
-        let (schedule, _) = run(&code, &settings(ScheduleMode::Ilp, stage, Budget::UNLIMITED), &[2, 3, 4, 5], &[12, 22]);
+        let (schedule, _) = schedule_and_check(&code, &settings(ScheduleMode::Ilp, stage, Budget::UNLIMITED), &[2, 3, 4, 5], &[12, 22]);
         let mut first = schedule.order[..2].to_vec();
         first.sort_unstable();
         assert_eq!(first, [0, 3]);
@@ -93,14 +93,15 @@ fn pairs() -> SchedCode {
 #[test]
 fn few_registers_make_consumers_follow_producers() {
     let code = pairs();
-    let (fast, many) = run(&code, &ilp(Budget::UNLIMITED), &[0, 1], &[]);
+    let (fast, many) = schedule_and_check(&code, &ilp(Budget::UNLIMITED), &[0, 1], &[]);
     let budget = Budget::new(ScheduleMode::ReduceReg, [12, 6, 6, 60], 0, &Knobs::default());
-    let (slow, few) = run(&code, &settings(ScheduleMode::ReduceReg, AllocationStage::Pre, budget), &[0, 1], &[]);
+    let (slow, few) = schedule_and_check(&code, &settings(ScheduleMode::ReduceReg, AllocationStage::Pre, budget), &[0, 1], &[]);
     // R0 and R1 stay live. Two operands are live in addition; their sum reuses the register of one of them.
     assert!(few <= 5 && many > few, "{few} and {many} live registers");
     assert!(fast.length.is_shorter_than(slow.length));
     for registers in [6, 8, 10] {
-        let (_, within) = run(&code, &ilp(Budget::new(ScheduleMode::Ilp, [registers, 6, 6, 60], 0, &Knobs::default())), &[0, 1], &[]);
+        let (_, within) =
+            schedule_and_check(&code, &ilp(Budget::new(ScheduleMode::Ilp, [registers, 6, 6, 60], 0, &Knobs::default())), &[0, 1], &[]);
         assert!(within <= registers, "{within} registers of {registers}");
     }
 }
@@ -109,12 +110,12 @@ fn few_registers_make_consumers_follow_producers() {
 #[test]
 fn pressure_is_ignored_after_allocation() {
     let code = pairs();
-    let (free, _) = run(&code, &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED), &[0, 1], &[]);
+    let (free, _) = schedule_and_check(&code, &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED), &[0, 1], &[]);
     let heavy = Settings {
         knobs: Knobs { pressure_weight: 50.0, ..Knobs::default() },
         ..settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED)
     };
-    let (weighed, _) = run(&code, &heavy, &[0, 1], &[]);
+    let (weighed, _) = schedule_and_check(&code, &heavy, &[0, 1], &[]);
     assert_eq!(free.length, weighed.length);
     assert!(free.picks.iter().chain(&weighed.picks).all(|pick| pick.reason != Reason::WeightedRegisters));
 }
@@ -127,7 +128,7 @@ fn weights_can_be_set() {
     let mode = settings(ScheduleMode::ReduceReg, AllocationStage::Pre, budget);
     let with = |weight: f64| {
         let knobs = Knobs { pressure_weight: weight, ..Knobs::default() };
-        run(&code, &Settings { knobs, ..mode }, &[0, 1], &[])
+        schedule_and_check(&code, &Settings { knobs, ..mode }, &[0, 1], &[])
     };
     let ((registers_only, few), (parallelism_only, many)) = (with(1.0), with(0.0));
     assert!(few < many, "{few} and {many} registers");
@@ -137,7 +138,7 @@ fn weights_can_be_set() {
 #[test]
 fn trace_records_reasons() {
     let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
-    let (schedule, _) = run(&code, &ilp(Budget::UNLIMITED), &[1, 2, 3], &[3]);
+    let (schedule, _) = schedule_and_check(&code, &ilp(Budget::UNLIMITED), &[1, 2, 3], &[3]);
     assert_eq!(schedule.order, [1, 0, 2]);
     let load = schedule.picks[0];
     assert_eq!(schedule.picks.iter().filter(|pick| pick.reason == Reason::OnlyOne).count(), 2);
@@ -204,24 +205,24 @@ fn both_directions_count_the_same_registers() {
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
+    fn random_below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % bound
     }
 
     fn line(&mut self) -> String {
-        let [a, b, c] = [0; 3].map(|_| 2 * self.below(12));
-        let offset = 4 * self.below(8);
-        match self.below(16) {
+        let [a, b, c] = [0; 3].map(|_| 2 * self.random_below(12));
+        let offset = 4 * self.random_below(8);
+        match self.random_below(16) {
             0 => format!("LDG.E R{a}, desc[UR4][R{b}.64+{offset:#x}]"),
             1 => format!("STG.E desc[UR4][R{b}.64+{offset:#x}], R{a}"),
             2 => format!("LDS R{a}, [R{b}+{offset:#x}]"),
             3 => format!("STS.64 [R{b}+{offset:#x}], R{a}"),
-            4 => format!("ISETP.GT.AND P{}, PT, R{a}, R{b}, PT", self.below(4)),
-            5 => format!("@P{} FADD R{a}, R{b}, R{c}", self.below(4)),
+            4 => format!("ISETP.GT.AND P{}, PT, R{a}, R{b}, PT", self.random_below(4)),
+            5 => format!("@P{} FADD R{a}, R{b}, R{c}", self.random_below(4)),
             6 => format!("DADD R{a}, R{b}, R{c}"),
             7 => format!("MUFU.RCP R{a}, R{b}"),
-            8 => ["MEMBAR.SC.GPU", "BAR.SYNC.DEFER_BLOCKING 0x0", "CS2R R2, SR_CLOCKLO"][self.below(3)].to_owned(),
+            8 => ["MEMBAR.SC.GPU", "BAR.SYNC.DEFER_BLOCKING 0x0", "CS2R R2, SR_CLOCKLO"][self.random_below(3)].to_owned(),
             9 => format!("SHFL.IDX PT, R{a}, R{b}, R{c}, R1"),
             10 => format!("IADD3 R{a}, R{b}, {offset:#x}, RZ"),
             11 => format!("ATOMS.ADD R{a}, [R{b}], R{c}"),
@@ -230,24 +231,24 @@ impl Random {
     }
 }
 
-/// [`run`] checks the meaning of each order, its length and its trace; scheduling twice must give the same order.
+/// [`schedule_and_check`] checks the meaning of each order, its length and its trace; scheduling twice must give the same order.
 #[test]
 fn random_code_keeps_its_meaning_in_all_modes() {
     let mut random = Random(11);
     let mut moved = 0;
     for _ in 0..150 {
-        let length = 1 + random.below(60);
+        let length = 1 + random.random_below(60);
         let lines: Vec<String> = (0..length).map(|_| random.line()).collect();
         let code = code(&lines);
         for mode in ScheduleMode::ALL {
-            let registers = 4 + random.below(30) as i32;
+            let registers = 4 + random.random_below(30) as i32;
             let narrow = Budget::new(mode, [registers, 2, 2, 8], 0, &Knobs::default());
             for (stage, budget) in
                 [(AllocationStage::Pre, narrow), (AllocationStage::Pre, Budget::UNLIMITED), (AllocationStage::Post, Budget::UNLIMITED)]
             {
                 let settings = settings(mode, stage, budget);
-                let (schedule, _) = run(&code, &settings, &[0, 2, 4, 6], &[2, 8]);
-                let (again, _) = run(&code, &settings, &[0, 2, 4, 6], &[2, 8]);
+                let (schedule, _) = schedule_and_check(&code, &settings, &[0, 2, 4, 6], &[2, 8]);
+                let (again, _) = schedule_and_check(&code, &settings, &[0, 2, 4, 6], &[2, 8]);
                 assert_eq!(schedule.order, again.order);
                 moved += usize::from(!schedule.order.iter().copied().eq(0..length));
             }
@@ -281,7 +282,7 @@ fn tracker_is_at_the_region_end_after_scheduling() {
 }
 
 /// Appends all permutations of the code that the checker accepts to `found`, by exhaustive search.
-fn every_order(code: &SchedCode, chosen: &mut Vec<usize>, found: &mut Vec<Vec<usize>>) {
+fn collect_legal_orders(code: &SchedCode, chosen: &mut Vec<usize>, found: &mut Vec<Vec<usize>>) {
     if chosen.len() == code.items.len() {
         found.extend(check::check(code, 0..code.items.len(), chosen).is_ok().then(|| chosen.clone()));
         return;
@@ -289,7 +290,7 @@ fn every_order(code: &SchedCode, chosen: &mut Vec<usize>, found: &mut Vec<Vec<us
     for position in 0..code.items.len() {
         if !chosen.contains(&position) {
             chosen.push(position);
-            every_order(code, chosen, found);
+            collect_legal_orders(code, chosen, found);
             chosen.pop();
         }
     }
@@ -311,7 +312,7 @@ fn no_order_is_shorter_than_the_lower_bound() {
     for (number, lines) in regions.into_iter().enumerate() {
         let code = code(lines);
         let (graph, mut orders) = (graph(&code), Vec::new());
-        every_order(&code, &mut Vec::new(), &mut orders);
+        collect_legal_orders(&code, &mut Vec::new(), &mut orders);
         let lengths: Vec<Length> = orders.iter().map(|order| estimate(&code, &graph, &costs(), order.iter().copied())).collect();
         let lower_bound = lower_bound(&code, &graph, &costs());
         assert!(lengths.iter().all(|length| lower_bound.issued <= length.issued && lower_bound.done <= length.done), "region {number}");

@@ -60,7 +60,7 @@ impl FunctionStatistics {
         add("_lat2inst", StatisticsFigure::Ratio(if self.issued_insts > 0.0 { self.latency / self.issued_insts } else { 0.0 }));
         add("FP16 inst", count(extra.half_insts));
         add("FP16 VectInst", count(extra.half_packed));
-        add("Percentage Vectorized", StatisticsFigure::Ratio(quotient(extra.half_packed as f64, extra.half_insts as f64)));
+        add("Percentage Vectorized", StatisticsFigure::Ratio(quotient_or_zero(extra.half_packed as f64, extra.half_insts as f64)));
         add("est latency", count(latency));
         add("LSpillB", count(facts.spilled.0));
         add("LRefillB", count(facts.spilled.1));
@@ -91,11 +91,11 @@ impl FunctionStatistics {
             add("texLoadStore thru", StatisticsFigure::Ratio(place("tex").max(place("loadStore"))));
         }
         let per_warp = (launch.registers * machine.threads_per_warp).next_multiple_of(machine.register_unit);
-        add("reg thru", StatisticsFigure::Ratio(quotient(f64::from(per_warp * resident), f64::from(machine.registers))));
+        add("reg thru", StatisticsFigure::Ratio(quotient_or_zero(f64::from(per_warp * resident), f64::from(machine.registers))));
         add("warp thru", StatisticsFigure::Ratio(ratio));
         let per_block = launch.static_shared + launch.dynamic_shared;
         let shared = u64::from(per_block) * u64::from(found.map_or(0, |found| found.blocks));
-        add("SharedMem Alloc thru", StatisticsFigure::Ratio(quotient(shared as f64, f64::from(machine.shared_per_sm))));
+        add("SharedMem Alloc thru", StatisticsFigure::Ratio(quotient_or_zero(shared as f64, f64::from(machine.shared_per_sm))));
         add("partially unrolled loops", count(0));
         add("non-unrolled loops", count(self.loops.len() as u64));
         add("CB-Bound Tex", count(extra.constant_textures));
@@ -117,11 +117,11 @@ impl FunctionStatistics {
     fn warps_per_cycle(&self, warps: f64) -> f64 {
         let warps = warps.max(1.0);
         let busiest = self.total_busy_cycles.iter().copied().fold(self.issued_insts, f64::max);
-        quotient(warps, self.latency.max(warps * busiest))
+        quotient_or_zero(warps, self.latency.max(warps * busiest))
     }
 }
 
 /// Returns `part / whole`, or 0 if `whole` is 0.
-fn quotient(part: f64, whole: f64) -> f64 {
+fn quotient_or_zero(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
