@@ -2,9 +2,9 @@
 //!
 //! After an instruction without the yield flag, the scheduler of a sub-partition continues with the same warp if it can issue; after one
 //! with the flag it switches to the next warp. Which is better depends on the code: a warp that keeps the issue slot gets to its next load
-//! sooner, while switching lets all warps start their loads. So the control words are computed with each rule of [`ALTERNATIVE_YIELD_RULES`], and
-//! the resident warps of a sub-partition are simulated on each loop body and on the other blocks, one after the other. The rule with the
-//! fewest cycles wins; of equal ones, and without a gain of [`MIN_CYCLE_GAIN_FRACTION`], the usual one.
+//! sooner, while switching lets all warps start their loads. So the control words are computed with each rule of
+//! [`ALTERNATIVE_YIELD_RULES`], and the resident warps of a sub-partition are simulated on each loop body and on the other blocks, one
+//! after the other. The rule with the fewest cycles wins; of equal ones, and without a gain of [`MIN_CYCLE_GAIN_FRACTION`], the usual one.
 //!
 //! The model has issue slots, stalls, yields, scoreboards with usual latencies, and the units with their rates, for one sub-partition. It
 //! has no memory bandwidth, register banks or barriers between warps. Its cost is linear in the number of instructions.

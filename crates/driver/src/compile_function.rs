@@ -28,8 +28,8 @@ pub struct FinishedFunction {
     pub frame_bytes: u32,
     /// Properties of the function that instruction selection found.
     pub selection: Arc<Selection>,
-    /// Names of symbols. Each [`AddressPatch`](crate::emit::AddressPatch), an instruction with an address to be filled in, refers to its symbol by index
-    /// in this list.
+    /// Names of symbols. Each [`AddressPatch`](crate::emit::AddressPatch), an instruction with an address to be filled in, refers to its
+    /// symbol by index in this list.
     pub symbols: Vec<String>,
     /// The scheduling plan (backend, mode, occupancy) that was used; `None` if the function was not scheduled.
     pub plan: Option<SchedulePlan>,

@@ -185,8 +185,8 @@ impl EmittedCode {
     }
 
     /// Records the instruction at byte `offset` of the function if it is an exit or an indirect call, or contains an address to be filled
-    /// in. `return_address_offset` returns the byte offset to which the next call returns; it is the address in operands that refer to the return
-    /// address.
+    /// in. `return_address_offset` returns the byte offset to which the next call returns; it is the address in operands that refer to the
+    /// return address.
     fn record_inst(&mut self, function: &Function, inst: Inst, offset: u32, return_address_offset: impl Fn() -> u32) {
         let data = &function.insts[inst];
         if data.is_machine(Opcode::EXIT) {

@@ -2,8 +2,9 @@
 //!
 //! A tool such as compute-sanitizer calls these functions from instructions of a program that was compiled without them, and saves the
 //! registers that the calling convention lets a function change. Uniform registers are not among those, so the code must not use them.
-//! The passes that compute in uniform registers do not run ([`PASSES_DISABLED_IN_PATCHES`]), accesses to memory have no descriptor, and [`check`]
-//! rejects functions that need a uniform register nevertheless, or more general registers than every program has that can be patched.
+//! The passes that compute in uniform registers do not run ([`PASSES_DISABLED_IN_PATCHES`]), accesses to memory have no descriptor, and
+//! [`check`] rejects functions that need a uniform register nevertheless, or more general registers than every program has that can be
+//! patched.
 
 use oriole_ir::{Function, OperandKind, RegFile};
 use oriole_ptx::source::Span;

@@ -18,8 +18,8 @@ use crate::state::FunctionState;
 /// that limit is tried. It is also tried if the live registers fit below the limit. A larger excess is rarely due to the alignment of
 /// tuples alone.
 const MAX_EXCESS_REGISTERS: u32 = 16;
-/// The counterpart of [`MAX_EXCESS_REGISTERS`], in registers, for kernels that do not declare the size of their blocks. Their register target leaves
-/// no room for gaps between tuples, so an excess that is due to such gaps is small.
+/// The counterpart of [`MAX_EXCESS_REGISTERS`], in registers, for kernels that do not declare the size of their blocks. Their register
+/// target leaves no room for gaps between tuples, so an excess that is due to such gaps is small.
 const MAX_EXCESS_REGISTERS_UNDECLARED: u32 = 6;
 /// Assumed number of registers that cannot be used because of gaps between aligned tuples.
 const TUPLE_GAP_REGISTERS: u32 = 8;

@@ -140,8 +140,8 @@ const BACKENDS_TRIED_ON_SPILLS: [Backend; 2] = [Backend::PRESSURE, Backend::NEAR
 
 /// Allocates registers for `scheduled`. If its instruction order causes spills, tries orders with fewer live registers. If they spill too,
 /// also allocates the original order of `state` and, as long as the best one spills, an order for few registers and, unless the function is
-/// large, those of [`BACKENDS_TRIED_ON_SPILLS`]. Returns the allocation with the least estimated spill traffic; among equals, the one with less
-/// estimated time.
+/// large, those of [`BACKENDS_TRIED_ON_SPILLS`]. Returns the allocation with the least estimated spill traffic; among equals, the one with
+/// less estimated time.
 fn allocate_avoiding_spills<'a>(
     state: &FunctionState<'a>,
     plan: SchedulePlan,

@@ -241,8 +241,8 @@ fn ranges(cubin: &Cubin) -> Vec<Range> {
     all.into_iter().map(|(word, name, place, start, end)| (word, name, place, start.into(), end.into())).collect()
 }
 
-/// Returns the contents of a place of `.nv_debug_info_reg_sass` in the first thread; 0 or 1 for a predicate. Classes: 2 predicate, 5 general
-/// register, 7 local memory at a register (third byte) plus an offset.
+/// Returns the contents of a place of `.nv_debug_info_reg_sass` in the first thread; 0 or 1 for a predicate. Classes: 2 predicate, 5
+/// general register, 7 local memory at a register (third byte) plus an offset.
 fn read_place(warp: &Warp, place: u32) -> u32 {
     let general = |number: u32| warp.read(Source::General(Row::source(Some(number as u16))))[0];
     match place >> 24 {

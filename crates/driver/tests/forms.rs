@@ -1,9 +1,9 @@
 //! Checks that every legal form of the PTX table compiles for every target that has it.
 //!
-//! Each instruction is compiled in a kernel of its own without optimization, so that nothing removes it. A refusal is a failure, and so is an
-//! internal error. The rows are sampled; `ORIOLE_ALL_FORMS=1 cargo test -p oriole-driver --test forms every_legal_form -- --nocapture`
-//! compiles all forms for all targets and lets nvdisasm read them. It prints a line for each target. The test executable needs no other file
-//! than nvdisasm, in the folder that `ORIOLE_ORACLES` names, so it can be copied to a machine with more processors.
+//! Each instruction is compiled in a kernel of its own without optimization, so that nothing removes it. A refusal is a failure, and so is
+//! an internal error. The rows are sampled; `ORIOLE_ALL_FORMS=1 cargo test -p oriole-driver --test forms every_legal_form -- --nocapture`
+//! compiles all forms for all targets and lets nvdisasm read them. It prints a line for each target. The test executable needs no other
+//! file than nvdisasm, in the folder that `ORIOLE_ORACLES` names, so it can be copied to a machine with more processors.
 //!
 //! `forms.txt` is a baseline of the generated code: for each opcode the number of forms, the number of instructions and a digest of the
 //! cubins. It is no statement of correctness: a line that changes must be reviewed and explained by the change that causes it.
@@ -306,7 +306,8 @@ fn compile_rows(selection: &Selection, target: Target, nvdisasm: Option<&Path>) 
     results.into_inner().unwrap().into_values().collect()
 }
 
-/// Returns the nvdisasm that reads the files of a target. That of CUDA 13 does not read those of Volta; `ORIOLE_NVDISASM_12` names one of CUDA
+/// Returns the nvdisasm that reads the files of a target. That of CUDA 13 does not read those of Volta; `ORIOLE_NVDISASM_12` names one of
+/// CUDA
 /// 12.
 fn disassembler(target: Target) -> Option<std::path::PathBuf> {
     let is_new = oriole_cubin::FileTraits::of(target).is_some_and(|traits| traits.abi_version == oriole_cubin::target::ABI_VERSION);
@@ -380,8 +381,8 @@ fn every_form_compiles_for_volta() {
     check_forms(&Selection { targets, ..Selection::sample("", GUARDED_FORMS_PER_ROW) });
 }
 
-/// Compiles all forms for the targets that `ORIOLE_ALL_FORMS` lists with commas, or for all targets if it is 1. `ORIOLE_FORMS_OPCODES` narrows the
-/// run to the opcodes that it lists, `ORIOLE_FORMS_THREADS` sets the number of threads.
+/// Compiles all forms for the targets that `ORIOLE_ALL_FORMS` lists with commas, or for all targets if it is 1. `ORIOLE_FORMS_OPCODES`
+/// narrows the run to the opcodes that it lists, `ORIOLE_FORMS_THREADS` sets the number of threads.
 #[test]
 fn every_legal_form_compiles() {
     let Some(wanted) = std::env::var_os("ORIOLE_ALL_FORMS") else { return oriole_oracles::skip("ORIOLE_ALL_FORMS is not set") };

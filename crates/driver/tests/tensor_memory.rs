@@ -122,7 +122,8 @@ fn words(code: &[u8]) -> impl Iterator<Item = u128> + '_ {
     code.chunks_exact(16).map(|word| u128::from_le_bytes(word.try_into().unwrap()))
 }
 
-/// Returns the instructions of tensor memory of a kernel as text, each once, with the letters of the registers only. Scale factors and offsets stay.
+/// Returns the instructions of tensor memory of a kernel as text, each once, with the letters of the registers only. Scale factors and
+/// offsets stay.
 fn instructions(cubin: &[u8], kernel: &str, target: Target) -> BTreeSet<String> {
     let cubin = Cubin::read(cubin).expect("a cubin");
     let function = cubin.functions().find(|function| function.name == kernel).expect("the kernel");

@@ -1,7 +1,7 @@
 //! Runs `wmma` for Volta in the simulator: all shapes, types and layouts.
 //!
-//! The matrices of f16 are those of [`a`], [`b`] and [`c`]: small integers, so every order of additions gives the same result. The expected values are
-//! computed here.
+//! The matrices of f16 are those of [`a`], [`b`] and [`c`]: small integers, so every order of additions gives the same result. The expected
+//! values are computed here.
 
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
 //! Warp aggregation: where all threads of a warp perform an atomic operation on the same address, one thread performs it for all.
 //!
 //! The memory performs atomic operations on one address one after the other. If the address is the same in all threads of a warp
-//! ([`ValuesEqualAcrossThreads`]), the threads combine their operands first, and the *leader*, the active thread with the highest lane number, performs
-//! one operation:
+//! ([`ValuesEqualAcrossThreads`]), the threads combine their operands first, and the *leader*, the active thread with the highest lane
+//! number, performs one operation:
 //!
 //! ```text
 //! REDG.E.ADD [%a], %v       becomes      %m, PT = VOTE.ANY PT                  // the active threads

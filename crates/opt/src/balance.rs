@@ -10,8 +10,8 @@
 //! The latency of a moved instruction may grow by a cycle. ptxas does the same. Nothing is moved on GPUs whose integer additions are faster
 //! than their multiplications, because there both units execute integer additions.
 //!
-//! The moves of register allocation are balanced after it ([`run_on_register_moves`]): `IMAD.U32` with zero factors, which nvdisasm prints as
-//! `IMAD.MOV.U32`, is a move on the multiply unit.
+//! The moves of register allocation are balanced after it ([`run_on_register_moves`]): `IMAD.U32` with zero factors, which nvdisasm prints
+//! as `IMAD.MOV.U32`, is a move on the multiply unit.
 //!
 //! Packed FP16 multiply-adds can also execute on two units: `HFMA2` on the multiply unit, `HFMA2.MMA` on the FP64 unit, if the GPU has a
 //! fast one. Every second `HFMA2` of a block becomes an `HFMA2.MMA`, as in ptxas' code, until both units have the same number of them. The

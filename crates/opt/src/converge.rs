@@ -26,8 +26,8 @@
 //!
 //! If the reconvergence point is a loop header, the edges that enter the loop and the back edges first get separate blocks to reconverge
 //! in. A loop whose back edges are partly before and partly after a reconvergence point becomes two nested loops
-//! ([`split_loops_with_shared_header`]), so that the barrier can be set before the inner one. A region that still violates a condition gets no
-//! barrier. That only costs time: operations that need the whole warp have their own `WARPSYNC`.
+//! ([`split_loops_with_shared_header`]), so that the barrier can be set before the inner one. A region that still violates a condition gets
+//! no barrier. That only costs time: operations that need the whole warp have their own `WARPSYNC`.
 //!
 //! There is no barrier in two more cases. Threads that would only exit together need not wait for each other. Threads also must not wait
 //! for threads that may be blocked inside the region until the whole warp arrives (`barrier` without `.aligned`): the blocked threads may
@@ -397,9 +397,9 @@ fn hoist_out_of_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, 
     Some(entry)
 }
 
-/// Removes the outermost regions where more than [`MAX_NESTED_BARRIERS`] regions are nested, and returns the rest. A region is open from its entry
-/// to its exit. Since its entry dominates its exit, one preorder walk of the dominator tree visits both ends. The open regions of a block
-/// are the open regions of its immediate dominator, minus the region that ends at the block, plus the regions that start there.
+/// Removes the outermost regions where more than [`MAX_NESTED_BARRIERS`] regions are nested, and returns the rest. A region is open from
+/// its entry to its exit. Since its entry dominates its exit, one preorder walk of the dominator tree visits both ends. The open regions of
+/// a block are the open regions of its immediate dominator, minus the region that ends at the block, plus the regions that start there.
 fn limit_region_nesting(dominators: &Dominators, regions: Vec<ConvergenceRegion>, stats: &mut Stats) -> Vec<ConvergenceRegion> {
     // The common case: too few regions to exceed the limit.
     if regions.len() <= MAX_NESTED_BARRIERS {

@@ -7,8 +7,8 @@
 //! `WARPGROUP.ARRIVE` has to come between an ordinary access to a register and a product that uses it.
 //!
 //! Programs request both with `wgmma.wait_group` and `wgmma.fence`. Where the program does not, or where the register allocator moved or
-//! spilled a register, this pass corrects the code: it inserts waits and fences, and reports each as a [`ProductSyncRemark`]. A wait costs time,
-//! because the product no longer overlaps with other code; that is why it is reported.
+//! spilled a register, this pass corrects the code: it inserts waits and fences, and reports each as a [`ProductSyncRemark`]. A wait costs
+//! time, because the product no longer overlaps with other code; that is why it is reported.
 //!
 //! ```text
 //! R24:R27 = HGMMA.64x8x16.F32 gdesc[UR4:UR7], (else R24:R27), UPT, gsb0
@@ -266,7 +266,8 @@ impl InFlightRegisterState {
         self.transfer_ordinary_inst(function, inst, opcode)
     }
 
-    /// Does the work of [`InFlightRegisterState::transfer_inst`] for an instruction other than a warpgroup matrix product, a wait or a fence.
+    /// Does the work of [`InFlightRegisterState::transfer_inst`] for an instruction other than a warpgroup matrix product, a wait or a
+    /// fence.
     fn transfer_ordinary_inst(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> SyncInsertions {
         let mut conflicts = InFlightConflicts { max_pending_groups: None, is_open: false };
         let leaves = matches!(opcode, Opcode::CALL | Opcode::RET | Opcode::EXIT);

@@ -18,9 +18,9 @@
 //! unless that loop contains this one. Moving it there is correct even if the loop is not entered: a move has no side effects.
 //!
 //! The constant occupies a register during the whole loop, so it must save enough moves ([`MAX_LOOP_INSTS_PER_SAVED_MOVE`]), and the number
-//! of constants is limited ([`MAX_CONSTANTS_PER_LOOP`]); the register allocator repeats the move where registers are scarce. A constant that is an
-//! element of a tuple, an input of a phi or the old content of a result stays where it is: its register changes, so the move would only
-//! become a copy.
+//! of constants is limited ([`MAX_CONSTANTS_PER_LOOP`]); the register allocator repeats the move where registers are scarce. A constant
+//! that is an element of a tuple, an input of a phi or the old content of a result stays where it is: its register changes, so the move
+//! would only become a copy.
 //!
 //! Inner loops come first. A move that was moved out of an inner loop may then be moved out of the loop around it.
 //!

@@ -201,8 +201,9 @@ impl TrailingZeros {
                 let first = function.results(inst).first().and_then(Operand::value);
                 for value in function.defined(inst) {
                     let is_word = function.values[value].width == 1 && first == Some(value);
-                    // After `MAX_ANALYSIS_SWEEPS` sweeps without a fixed point, no bits of the results of phis count as known, so that the iteration
-                    // ends. The sweep visits the blocks in layout order and so passes this on to the values that depend on the phis.
+                    // After `MAX_ANALYSIS_SWEEPS` sweeps without a fixed point, no bits of the results of phis count as known, so that the
+                    // iteration ends. The sweep visits the blocks in layout order and so passes this on to the values that depend on the
+                    // phis.
                     let is_unknown = !is_word || sweep >= MAX_ANALYSIS_SWEEPS && function.insts[inst].is(Pseudo::Phi);
                     let found = if is_unknown { 0 } else { zeros.zeros_of_result(function, inst) };
                     is_changed |= found < zeros.bits[value.position()];

@@ -24,10 +24,10 @@
 //! Pieces at the same place of an accumulator are never live together, so they share one spill slot. Other values stay out of the homes of
 //! a loop as long as registers are free elsewhere; most of them are invariant, and need a load but no store in the loop.
 //!
-//! **Conditions.** The accumulators that the phis of a loop header carry leave fewer than [`MAX_NON_ACCUMULATOR_REGISTERS`] registers, and the loop
-//! needs more registers than there are. An accumulator
-//! consists of the results of products and phis that are connected by such instructions. These read its values as a whole, other
-//! instructions read single registers or pieces, and no two of the values are live at the same time.
+//! **Conditions.** The accumulators that the phis of a loop header carry leave fewer than [`MAX_NON_ACCUMULATOR_REGISTERS`] registers, and
+//! the loop needs more registers than there are. An accumulator consists of the results of products and phis that are connected by such
+//! instructions. These read its values as a whole, other instructions read single registers or pieces, and no two of the values are live at
+//! the same time.
 //!
 //! Cost: linear in the size of the function, apart from the search for loops and live values.
 

@@ -188,8 +188,8 @@ impl<'a> RegisterAssigner<'a> {
     ///
     /// - An operand of an asynchronous matrix product that runs across a back edge prefers registers that the next iteration does not write
     ///   early ([`InFlightReads`]).
-    /// - Other values avoid registers that are reserved for a value which needs them before this value dies ([`RegisterReservations`]), registers
-    ///   that a queued `LDGSTS` may still read, and registers that a call of a slow path overwrites while the value is live
+    /// - Other values avoid registers that are reserved for a value which needs them before this value dies ([`RegisterReservations`]),
+    ///   registers that a queued `LDGSTS` may still read, and registers that a call of a slow path overwrites while the value is live
     ///   ([`LiveAcrossSlowCalls`]).
     /// - A value that is being defined avoids registers kept free for elements of a tuple, and the first element of a tuple determines the
     ///   registers of the whole tuple ([`PackWindows`]).
@@ -307,9 +307,9 @@ impl<'a> RegisterAssigner<'a> {
     ///
     /// Belady's MIN rule evicts the value whose next use is farthest away. The cost is therefore inversely proportional to the number of
     /// instructions to the next use, and the cheapest value is the one to evict. There are two departures. The cost is multiplied by the
-    /// weight of the value ([`SpilledValues::eviction_weight`]). And the costs of the values in a window are added, so a window with two values that
-    /// are used late may be cheaper than one with a single value that is used soon. The numerator 2^34 is far above any distance (at most
-    /// 2^30), so that different distances give different costs after integer division.
+    /// weight of the value ([`SpilledValues::eviction_weight`]). And the costs of the values in a window are added, so a window with two
+    /// values that are used late may be cheaper than one with a single value that is used soon. The numerator 2^34 is far above any
+    /// distance (at most 2^30), so that different distances give different costs after integer division.
     ///
     /// Example at position 10: `%a` is used next at 19 and has no store, `%b` at 49 and has one. `%a` costs 5 * 2^34 / 10, `%b` costs
     /// 3 * 2^34 / 40, so `%b` is dropped; `%a` would have to be used next at 76 or later to be dropped instead.

@@ -1,8 +1,8 @@
 //! Finds the registers of a tuple that are read for the last time while other registers of the tuple are still needed.
 //!
 //! A value is live as a whole until its last use. The registers of a wide tuple, such as the accumulator of a matrix product, are mostly
-//! read one by one, and each of them could be reused after its own last read. [`DeadTupleParts`] lists these registers by the instruction that
-//! reads them last; the allocator then frees them there, and results of the instruction may get them:
+//! read one by one, and each of them could be reused after its own last read. [`DeadTupleParts`] lists these registers by the instruction
+//! that reads them last; the allocator then frees them there, and results of the instruction may get them:
 //!
 //! ```text
 //! %1:R32 = HGMMA ..               R24 to R55

@@ -91,8 +91,8 @@ impl AllocationEnvironment {
         AllocationEnvironment::new_for_machine(Machine::of(target), target, max_registers)
     }
 
-    /// Returns the environment of a target like [`AllocationEnvironment::new`], but with the register limits of `machine`, which may come from the
-    /// user's hardware profile.
+    /// Returns the environment of a target like [`AllocationEnvironment::new`], but with the register limits of `machine`, which may come
+    /// from the user's hardware profile.
     pub fn new_for_machine(machine: &Machine, target: Target, max_registers: u32) -> AllocationEnvironment {
         AllocationEnvironment {
             target,

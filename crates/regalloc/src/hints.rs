@@ -303,7 +303,8 @@ impl CoalescingHints {
         }
     }
 
-    /// Chooses a register as [`CoalescingHints::choose_registers`] describes, without recording the highest register in use ([`CoalescingHints::used_register_end`]).
+    /// Chooses a register as [`CoalescingHints::choose_registers`] describes, without recording the highest register in use
+    /// ([`CoalescingHints::used_register_end`]).
     fn choose_without_recording(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
         let fits = |place: Reg| place.is_aligned(class.align) && free.has_all(place, class.width);
         let web = self.web_of(value);
@@ -352,8 +353,8 @@ mod tests {
 
     use super::*;
 
-    /// Two webs join as long as no phis of one block overlap. The phis of a web with more than [`MAX_PHI_REGISTERS_PER_WEB`] phi registers are no
-    /// longer recorded, which bounds the time to join webs.
+    /// Two webs join as long as no phis of one block overlap. The phis of a web with more than [`MAX_PHI_REGISTERS_PER_WEB`] phi registers
+    /// are no longer recorded, which bounds the time to join webs.
     #[test]
     fn a_web_with_many_phis_is_no_longer_tracked() {
         let mut hints = CoalescingHints::default();

@@ -431,8 +431,8 @@ fn register_files_of(function: &Function, inst: Inst) -> RegFileSet {
     files
 }
 
-/// Returns the [`RegisterFileInst`] of an instruction and appends the values of the register file that it accesses to `accesses`. `None` for a phi
-/// that defines no value of the register file.
+/// Returns the [`RegisterFileInst`] of an instruction and appends the values of the register file that it accesses to `accesses`. `None`
+/// for a phi that defines no value of the register file.
 fn collect_file_inst(
     function: &Function,
     position: u32,

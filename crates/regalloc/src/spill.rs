@@ -47,8 +47,8 @@ pub(crate) struct SpilledValues {
 }
 
 impl SpilledValues {
-    /// Creates the state of a function without spills. `spill_slot_owners` maps each value that shares the spill slot of another value to that
-    /// value.
+    /// Creates the state of a function without spills. `spill_slot_owners` maps each value that shares the spill slot of another value to
+    /// that value.
     pub fn new(stack_pointer: Reg, spill_slot_owners: FxHashMap<Value, Value>) -> SpilledValues {
         SpilledValues {
             needs_store: IndexVec::new(),

@@ -1,8 +1,8 @@
 //! The scheduling properties of an instruction class, in the terms of a published description of ptxas.
 //!
-//! The description packs these properties into 42 bits ([`PackedDescriptor`]): latency index, pipe, sub-class, pipe flags, and barrier masks. It
-//! assigns the same five bits to the sub-class and to the throughput class. Here the throughput class is in bits that the description
-//! reserves, so both are kept.
+//! The description packs these properties into 42 bits ([`PackedDescriptor`]): latency index, pipe, sub-class, pipe flags, and barrier
+//! masks. It assigns the same five bits to the sub-class and to the throughput class. Here the throughput class is in bits that the
+//! description reserves, so both are kept.
 //!
 //! ```text
 //! [8:0] latency index   [14:9] throughput class   [19:15] pipe   [24:20] sub-class   [29:25] flags   [36:32] reads   [41:37] writes

@@ -1,10 +1,10 @@
 //! Schedules functions: before register allocation on SSA values, and afterwards (phase 110) on physical registers.
 //!
-//! Each block is scheduled separately, region by region ([`SchedCode::regions`]). The new order of a region is used only if it is estimated to
-//! be faster than the old order. Before register allocation there is a second condition, for the whole block: the new order must not need
-//! more registers than the register target or than the old order. Otherwise the block is scheduled again with a smaller budget, then in the
-//! mode that reduces registers, and if that does not fit either, the block keeps its old order. If the old order needs more registers than
-//! there are, orders within the target are tried first.
+//! Each block is scheduled separately, region by region ([`SchedCode::regions`]). The new order of a region is used only if it is estimated
+//! to be faster than the old order. Before register allocation there is a second condition, for the whole block: the new order must not
+//! need more registers than the register target or than the old order. Otherwise the block is scheduled again with a smaller budget, then
+//! in the mode that reduces registers, and if that does not fit either, the block keeps its old order. If the old order needs more
+//! registers than there are, orders within the target are tried first.
 //!
 //! **Register target.** Registers that do not reduce occupancy are free, so the target is the largest number of registers with which as
 //! many warps stay resident as with the old order, or with an order for few registers ([`few_registers`], [`crate::report::target`]). More

@@ -39,7 +39,8 @@ const MIN_SAVED_CYCLES_FRACTION: f64 = 0.02;
 /// ratio 0.7 / 0.5 = 1.4. More warps then hide latency better than more registers do.
 const MAX_LATENCY_RATIO: f64 = 0.9;
 
-/// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVED_CYCLES_FRACTION`] of its cycles.
+/// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVED_CYCLES_FRACTION`] of its
+/// cycles.
 pub(crate) fn can_save_cycles(cycles: u64, lower_bound: u64) -> bool {
     cycles as f64 * (1.0 - MIN_SAVED_CYCLES_FRACTION) > lower_bound as f64
 }
@@ -138,8 +139,8 @@ impl OccupancyTradeoff {
         note(&mut self.normal_budget, normal);
     }
 
-    /// Returns the larger budget with the lowest score, or `None` if no larger budget has a lower score than the normal one. A larger budget
-    /// must hide latency better with fewer warps than the normal one does with more ([`MAX_LATENCY_RATIO`]).
+    /// Returns the larger budget with the lowest score, or `None` if no larger budget has a lower score than the normal one. A larger
+    /// budget must hide latency better with fewer warps than the normal one does with more ([`MAX_LATENCY_RATIO`]).
     ///
     /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
     pub(crate) fn best_larger_budget(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {

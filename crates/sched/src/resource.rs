@@ -1,7 +1,7 @@
 //! Tracks how busy the ten units are and how register pressure changes, for each block.
 //!
-//! A block has a [`BlockResourceUsage`]: cycles on each unit, register pressure changes by unit, and the current pressure. An instruction is
-//! added in three steps, which are the modes of a published description of ptxas:
+//! A block has a [`BlockResourceUsage`]: cycles on each unit, register pressure changes by unit, and the current pressure. An instruction
+//! is added in three steps, which are the modes of a published description of ptxas:
 //!
 //! 1. Its own cost: cycles on its unit, and the cost of the registers that it reads and that have not had their last use.
 //! 2. The change of that cost when the registers that it reads for the last time are marked as consumed. The change is at most zero: its
@@ -11,8 +11,9 @@
 //! Example: `FFMA R0, R1, R2, R3` with the last uses of R1 and R2 adds 1 cycle to the FMA unit, -2 to the delta of that unit, and
 //! 1 - 2 = -1 to the pressure.
 //!
-//! [`ResourceTracker::schedule`] does all three steps. It returns the [`UndoRecord`] with which [`ResourceTracker::undo`] removes the instruction, for
-//! schedulers that backtrack: the strategy `backtracking` takes its decisions back with it. The other strategies use [`Costs`] only.
+//! [`ResourceTracker::schedule`] does all three steps. It returns the [`UndoRecord`] with which [`ResourceTracker::undo`] removes the
+//! instruction, for schedulers that backtrack: the strategy `backtracking` takes its decisions back with it. The other strategies use
+//! [`Costs`] only.
 
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::{Rates, UNITS, Unit};

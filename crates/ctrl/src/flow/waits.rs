@@ -28,8 +28,8 @@
 //! within a block only: instructions of the block are newer than those carried into it, whose order is unknown.
 //!
 //! The iteration over the blocks is that of Kildall 1973 ("A Unified Approach to Global Program Optimization"), with union as the meet. It
-//! departs in one point: a state that becomes too large is reduced by waits at the start of the block (`MAX_INSTS_CARRIED_INTO_BLOCK`), which is
-//! correct, because waiting too early only costs time, and bounds the size of the states.
+//! departs in one point: a state that becomes too large is reduced by waits at the start of the block (`MAX_INSTS_CARRIED_INTO_BLOCK`),
+//! which is correct, because waiting too early only costs time, and bounds the size of the states.
 //!
 //! Departure: the published description of ptxas has separate passes for write-after-read hazards (before and after phase 120) and for
 //! texture instructions (phase 114). Here all three kinds of dependence and all units are one analysis, so nothing is repaired later.

@@ -1,8 +1,8 @@
 //! Finds the PTX registers that hold source variables according to DWARF, and keeps them readable for debuggers.
 //!
 //! A debugger shows a variable as long as a machine register holds its value. After the last use of the value its register is reused, so
-//! the variable would disappear in the middle of its scope. With full debug information, [`keep_variables_readable`] extends the live ranges of the
-//! PTX registers to the statements for which DWARF names them.
+//! the variable would disappear in the middle of its scope. With full debug information, [`keep_variables_readable`] extends the live
+//! ranges of the PTX registers to the statements for which DWARF names them.
 
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, Pseudo, Value};

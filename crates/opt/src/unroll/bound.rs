@@ -217,8 +217,8 @@ impl LoopBound {
                 last_test_distance,
             });
         }
-        // `limit - last_test_distance` must not wrap around. To test that, the limit is compared with the last value for which the difference does not
-        // wrap around.
+        // `limit - last_test_distance` must not wrap around. To test that, the limit is compared with the last value for which the
+        // difference does not wrap around.
         let smallest: i64 = if self.is_unsigned { 0 } else { i64::from(i32::MIN) };
         let largest: i64 = if self.is_unsigned { i64::from(u32::MAX) } else { i64::from(i32::MAX) };
         let (relation, edge) = if last_test_distance >= 0 {

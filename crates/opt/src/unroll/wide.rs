@@ -116,7 +116,8 @@ impl WideLoopBound {
                 no_wrap: Operand::PT,
             };
         }
-        // `limit - last_test_distance` did not wrap around if it is below the limit for a positive `last_test_distance`, and above it for a negative one.
+        // `limit - last_test_distance` did not wrap around if it is below the limit for a positive `last_test_distance`, and above it for a
+        // negative one.
         let adjusted_limit = emit_wide_constant_addition(&mut emit, limit, -last_test_distance);
         let side = if last_test_distance > 0 { Symbol::LT } else { Symbol::GT };
         let no_wrap = if last_test_distance == 0 {

@@ -204,8 +204,8 @@ struct UndoableOrder<'a, 'g> {
     is_live: Vec<bool>,
     /// For each register group, the number of its readers that have not issued.
     unissued_readers: Vec<u32>,
-    /// For each register group, the number of its first general register in [`ResourceTracker`]. The registers of group `n` end where those of
-    /// group `n + 1` start.
+    /// For each register group, the number of its first general register in [`ResourceTracker`]. The registers of group `n` end where those
+    /// of group `n + 1` start.
     first_registers: Vec<u32>,
     /// Number of live general registers at the start of the region.
     initial_pressure: i32,

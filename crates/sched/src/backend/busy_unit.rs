@@ -13,8 +13,8 @@
 //! The algorithm has three steps:
 //!
 //! 1. **Order of the unit.** The items of the busiest unit are divided into groups. The first group starts with the item that needs the
-//!    fewest items before it; all items that need only a few more ([`MAX_EXTRA_ITEMS_IN_GROUP`]) belong to the same group. The next group is found in
-//!    the same way, without the items that earlier groups need. Within a group, the longest critical path comes first.
+//!      fewest items before it; all items that need only a few more ([`MAX_EXTRA_ITEMS_IN_GROUP`]) belong to the same group. The next group
+//!    is found in the same way, without the items that earlier groups need. Within a group, the longest critical path comes first.
 //! 2. **Heights.** An item of the unit has at least the height of the next item of the unit plus the cycles that it occupies the unit.
 //!    Its predecessors get their heights from that.
 //! 3. **List schedule** by these heights, as in `critical-path`.
@@ -23,8 +23,8 @@
 //! leaves empty is then used by another warp, and filling it with work that could wait delays the other warp. The list schedule therefore
 //! counts issue slots and unit cycles once for each warp of the block that shares the hardware scheduler ([`Costs::in_step`]).
 //!
-//! **Waits.** A warp issues in order, so waiting for a result of the unit delays all items of the unit after the wait. Readers are therefore
-//! placed as if results of the unit took [`READER_LATENCY_FACTOR`] times as long, if other items are ready.
+//! **Waits.** A warp issues in order, so waiting for a result of the unit delays all items of the unit after the wait. Readers are
+//! therefore placed as if results of the unit took [`READER_LATENCY_FACTOR`] times as long, if other items are ready.
 //!
 //! O(n log n) for *n* items; the number of groups is limited ([`MAX_UNIT_ITEM_GROUPS`]).
 

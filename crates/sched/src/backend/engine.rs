@@ -6,7 +6,8 @@
 //! [`Priority::rank`], those that come
 //! first in the original order, and those whose operands arrive next. Two criteria come before those of the strategy, because every order
 //! must fit into the registers: an item that exceeds the register budget loses, and while registers are scarce, or in mode `reduce-reg`,
-//! the item that leaves more of them free wins. The strategy's own criteria ([`Priority::criterion_values`]) follow, then the original order.
+//! the item that leaves more of them free wins. The strategy's own criteria ([`Priority::criterion_values`]) follow, then the original
+//! order.
 //!
 //! Example with the criteria "stall cycles, then critical path" and three ready items:
 //!

@@ -1,8 +1,8 @@
 //! Scheduling strategies for a region, behind one interface ([`Strategy`]).
 //!
 //! Input: the dependency graph of a region, the register budget and other [`Settings`]. Output: a [`Schedule`]: a permutation of the
-//! region's items, its length in cycles and, on request, the reason for each decision ([`ScheduleDecision`]). All strategies use the same cost model
-//! of issue and units ([`clock`]), so their results can be compared. [`crate::check`] validates an order independently of them.
+//! region's items, its length in cycles and, on request, the reason for each decision ([`ScheduleDecision`]). All strategies use the same
+//! cost model of issue and units ([`clock`]), so their results can be compared. [`crate::check`] validates an order independently of them.
 //!
 //! | backend | algorithm | module |
 //! |---|---|---|

@@ -157,8 +157,8 @@ struct PartialSchedule<'a, 'g> {
     live: Option<Live<'g>>,
 }
 
-/// The properties of a partial schedule on which the length of its completions depends. A partial schedule that is in no property better than
-/// an earlier one with the same items is abandoned.
+/// The properties of a partial schedule on which the length of its completions depends. A partial schedule that is in no property better
+/// than an earlier one with the same items is abandoned.
 struct SeenOrder {
     /// First cycle in which the next item can issue.
     cycle: u32,

@@ -8,7 +8,8 @@
 
 use super::weighted_variant::{Variation, WeightedVariant};
 
-/// Orders regions as backend B, and asks for yields that a model of several warps chooses; the strategy `warp-schedule` of the command line.
+/// Orders regions as backend B, and asks for yields that a model of several warps chooses; the strategy `warp-schedule` of the command
+/// line.
 pub(super) const WARP_SCHEDULE: WeightedVariant = WeightedVariant {
     name: "warp-schedule",
     description: "as b, with yields tuned by a model of several warps",

@@ -1,7 +1,7 @@
 //! Builds scheduler items from Ori: on SSA values before register allocation, on physical registers afterwards.
 //!
-//! [`push_ssa_inst`] uses the register numbers of [`ValueNumbers`]. [`push_allocated_inst`] converts the instruction to its machine form and leaves
-//! the rest to [`from_machine`].
+//! [`push_ssa_inst`] uses the register numbers of [`ValueNumbers`]. [`push_allocated_inst`] converts the instruction to its machine form
+//! and leaves the rest to [`from_machine`].
 
 use oriole_hardware::{Classes, SchedClass};
 use oriole_ir::machine::machine_instruction;

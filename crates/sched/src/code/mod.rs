@@ -1,8 +1,8 @@
 //! The scheduler's view of code: items with register accesses, ordering constraints and a timing class.
 //!
-//! [`SchedCode`] is the input of the dependency graph, the checker and the scheduling backends; none of them sees any other form of the program.
-//! It is built from SSA values before register allocation and from physical registers afterwards ([`from_ir`]), and from decoded machine
-//! code ([`from_machine`]).
+//! [`SchedCode`] is the input of the dependency graph, the checker and the scheduling backends; none of them sees any other form of the
+//! program. It is built from SSA values before register allocation and from physical registers afterwards ([`from_ir`]), and from decoded
+//! machine code ([`from_machine`]).
 //!
 //! **Registers** are dense numbers. A *register group* is a set of registers with one live range: all registers of an SSA value, or one
 //! physical register. Register pressure is counted by register group.
@@ -11,8 +11,8 @@
 //! instruction that passes registers outside its operand list are scheduling barriers. Scheduling barriers cut a block into regions
 //! ([`SchedCode::regions`]); each region is scheduled separately.
 //!
-//! **Ordered registers** ([`SchedCode::ordered_registers`]) are registers that an item neither reads nor writes, but whose accesses must not
-//! move across it. Fences and waits of asynchronous matrix products have them.
+//! **Ordered registers** ([`SchedCode::ordered_registers`]) are registers that an item neither reads nor writes, but whose accesses must
+//! not move across it. Fences and waits of asynchronous matrix products have them.
 
 mod effect;
 pub mod from_ir;

@@ -5,8 +5,8 @@
 //! blocks that keep the function from a higher occupancy are ordered by the strategy `pressure` first, and the target is computed from that
 //! order. If no higher occupancy is reached, all blocks keep their original order.
 //!
-//! Example (sm_90): `vadd` of `tests/kernels/video` has 71 live registers in its original order, which allow 6 warps on a scheduler. Ordered
-//! by `pressure` it has 14, so the target is the number of registers with which all 16 warps are resident.
+//! Example (sm_90): `vadd` of `tests/kernels/video` has 71 live registers in its original order, which allow 6 warps on a scheduler.
+//! Ordered by `pressure` it has 14, so the target is the number of registers with which all 16 warps are resident.
 
 use super::block::BlockScratch;
 use super::live::{LiveValues, elementwise_max, peak_registers_of_order};

@@ -2,8 +2,8 @@
 //!
 //! Accesses of different memory spaces do not alias; a generic access belongs to global, shared and local memory. Two addresses have the
 //! same *base* if they differ in the constant offset only: same form, same registers, same values in these registers. Two accesses with the
-//! same base are compared by offset, in cells of [`ALIAS_CELL_BYTES`] bytes. Two accesses with different bases may alias. So a store must follow
-//! all earlier loads and stores of other bases, and a load must follow all earlier stores of other bases.
+//! same base are compared by offset, in cells of [`ALIAS_CELL_BYTES`] bytes. Two accesses with different bases may alias. So a store must
+//! follow all earlier loads and stores of other bases, and a load must follow all earlier stores of other bases.
 //!
 //! An edge for each such pair would be quadratic. Instead, joins collect accesses: when the base changes, the stores so far become one join
 //! node, and later accesses follow the join.

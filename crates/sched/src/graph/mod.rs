@@ -261,8 +261,8 @@ impl<'m> GraphBuilder<'m> {
         self.build_with_in_flight_results(code, region, &|_| 0)
     }
 
-    /// Builds the graph of a region, which must not contain scheduling barriers. `cycles_until_result` returns for a register the number of cycles
-    /// from the start of the region until its latest result, written before the region, arrives.
+    /// Builds the graph of a region, which must not contain scheduling barriers. `cycles_until_result` returns for a register the number of
+    /// cycles from the start of the region until its latest result, written before the region, arrives.
     pub(crate) fn build_with_in_flight_results(
         &mut self,
         code: &SchedCode,

@@ -1,8 +1,8 @@
 //! Collects the scheduling statistics of a function, before and after register allocation.
 //!
-//! [`gather_statistics`] counts in one pass over the code. [`FunctionStatistics::figures`] computes the fields of the statistics lines from these
-//! counts and from facts known only when the whole file is linked ([`LinkFacts`]): the registers of a kernel that calls functions, the size
-//! of the code.
+//! [`gather_statistics`] counts in one pass over the code. [`FunctionStatistics::figures`] computes the fields of the statistics lines from
+//! these counts and from facts known only when the whole file is linked ([`LinkFacts`]): the registers of a kernel that calls functions,
+//! the size of the code.
 //!
 //! **Throughputs** are fractions of a scheduler's time. The resident warps share the units of the scheduler. One round, in which every
 //! resident warp executes the function once, takes the maximum of three times: the latency of one warp alone, the busy time of the busiest

@@ -2,8 +2,9 @@
 //!
 //! Registers are allocated to a warp in units, and the number of resident warps is limited by the registers they need. The target is the
 //! largest number of live registers that keeps as many warps resident as the old order does. If a schedule may give up occupancy, only a
-//! percentage of these warps must stay ([`RegisterTargetBounds::occupancy_percent`]). If the block size is declared, whole blocks are counted, with their
-//! shared memory and barriers. Whole blocks are a coarser unit than warps, so the target is often larger than for single warps.
+//! percentage of these warps must stay ([`RegisterTargetBounds::occupancy_percent`]). If the block size is declared, whole blocks are
+//! counted, with their shared memory and barriers. Whole blocks are a coarser unit than warps, so the target is often larger than for
+//! single warps.
 //!
 //! Example (sm_90, 512 registers per lane of a scheduler, unit 8, 6 registers reserved): 30 live registers allocate 40 per thread, which
 //! allows 12 warps. 12 warps allow up to 512 / 12 = 42 registers, rounded down to 40. The target is 40 - 6 = 34.

@@ -297,9 +297,9 @@ impl<'a> StallWalker<'a> {
         missing - left
     }
 
-    /// Returns the position of the last of the [`MAX_WAIT_SEARCH_INSTS`] instructions before `position` that usually waits at least `cycles`
-    /// cycles for a scoreboard. `None` if there is none, or if a variable-latency instruction comes between the two: a longer stall would
-    /// delay that instruction.
+    /// Returns the position of the last of the [`MAX_WAIT_SEARCH_INSTS`] instructions before `position` that usually waits at least
+    /// `cycles` cycles for a scoreboard. `None` if there is none, or if a variable-latency instruction comes between the two: a longer
+    /// stall would delay that instruction.
     fn find_covering_wait(&self, start: usize, position: usize, current_cycle: i64, cycles: i64) -> Option<usize> {
         let mut at = current_cycle;
         for second in (start.max(position.saturating_sub(MAX_WAIT_SEARCH_INSTS)) + 1..position).rev() {

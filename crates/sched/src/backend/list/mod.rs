@@ -51,8 +51,8 @@ struct ListScheduler<'a> {
     earliest: Vec<u32>,
     /// For each node, the number of predecessors that have not issued yet.
     unissued_predecessors: Vec<u32>,
-    /// For each node, the sequence number of the youngest in-flight result that it reads ([`priority::NO_SCOREBOARD_SEQUENCE`] for none). Instructions
-    /// that set a scoreboard are numbered in issue order.
+    /// For each node, the sequence number of the youngest in-flight result that it reads ([`priority::NO_SCOREBOARD_SEQUENCE`] for none).
+    /// Instructions that set a scoreboard are numbered in issue order.
     scoreboard_sequence: Vec<u32>,
     /// Sequence number of the next instruction that sets a scoreboard.
     next_sequence: u32,

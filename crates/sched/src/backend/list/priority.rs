@@ -52,8 +52,8 @@ pub(super) const NO_SCOREBOARD_SEQUENCE: u32 = u32::MAX;
 /// Maximum number of cycles after the earliest arrival at which the operands of a reader of in-flight results still count as arriving soon.
 /// The earliest arrival is that of the first such reader.
 const SOON_ARRIVAL_CYCLES: u32 = 9;
-/// Maximum number of readers of in-flight results per step that are compared with [`SOON_ARRIVAL_CYCLES`], from the published description of
-/// ptxas.
+/// Maximum number of readers of in-flight results per step that are compared with [`SOON_ARRIVAL_CYCLES`], from the published description
+/// of ptxas.
 const MAX_COMPARED_READERS: usize = 32;
 
 // Bits of the eight-bit priority of a candidate. The table in the module comment says when each bit is set.
@@ -161,13 +161,13 @@ impl Candidate {
 pub(super) struct StepStatistics {
     /// Number of candidates that access shared memory.
     pub shared_memory: u32,
-    /// Number of general registers that would be taken by the candidates whose operands arrive at most [`SOON_ARRIVAL_CYCLES`] cycles after those
-    /// of the first reader of in-flight results.
+    /// Number of general registers that would be taken by the candidates whose operands arrive at most [`SOON_ARRIVAL_CYCLES`] cycles after
+    /// those of the first reader of in-flight results.
     pub registers_taken_soon: i32,
     /// Number of candidates that read in-flight results.
     pub in_flight_readers: usize,
-    /// Number of candidates that read in-flight results and whose operands arrive at most [`SOON_ARRIVAL_CYCLES`] cycles after those of the first
-    /// such candidate.
+    /// Number of candidates that read in-flight results and whose operands arrive at most [`SOON_ARRIVAL_CYCLES`] cycles after those of the
+    /// first such candidate.
     pub within_cutoff: usize,
     /// Minimum number of ready readers of in-flight results for which bit 1 of the priority (`critical`) is set.
     pub min_readers_for_bit_1: usize,
@@ -222,7 +222,8 @@ pub(super) struct StepContext {
     pub registers_are_scarce: bool,
     /// Whether readers of in-flight results are being issued back to back.
     pub draining_readers: bool,
-    /// Whether at least [`StepStatistics::min_readers_for_bit_1`] readers of in-flight results are ready (bit 1 of the priority, `critical`).
+    /// Whether at least [`StepStatistics::min_readers_for_bit_1`] readers of in-flight results are ready (bit 1 of the priority,
+    /// `critical`).
     pub enough_readers_ready: bool,
     /// Whether bit 7 of the priority (candidate is a `YIELD`) is compared, because some candidate accesses shared memory.
     pub uses_yield_criterion: bool,

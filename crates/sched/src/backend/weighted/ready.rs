@@ -23,8 +23,8 @@ const MIN_SORTED_ENTRIES: usize = 8;
 
 /// A priority queue with ordered access to its first entries.
 ///
-/// Invariants: every entry of `list` is smaller than every entry of `tree`; if `tree` is not empty, `list` has at least [`MIN_SORTED_ENTRIES`]
-/// entries.
+/// Invariants: every entry of `list` is smaller than every entry of `tree`; if `tree` is not empty, `list` has at least
+/// [`MIN_SORTED_ENTRIES`] entries.
 struct Queue<T> {
     /// The smallest entries of the queue, in ascending order.
     list: Vec<T>,

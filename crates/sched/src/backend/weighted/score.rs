@@ -114,8 +114,8 @@ impl ScoreWeights {
         })
     }
 
-    /// Returns the score of a candidate from its measures. `live` is the number of live registers of each class, `register_prices` the price of a
-    /// register of each class at that number.
+    /// Returns the score of a candidate from its measures. `live` is the number of live registers of each class, `register_prices` the
+    /// price of a register of each class at that number.
     pub(super) fn score(&self, measures: &ScoreMeasures, live: Counts, register_prices: &[f64; REGISTER_CLASS_COUNT]) -> CandidateScore {
         let change = measures.pressure_change;
         let over = |class: usize| (live[class] + change[class] - self.budget[class]).max(0);
