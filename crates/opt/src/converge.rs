@@ -73,10 +73,6 @@ pub struct Stats {
     pub barriers: usize,
     /// Number of reconvergence points without a barrier, plus the number of divergent branches whose paths never meet again.
     pub skipped: usize,
-    /// Number of redundant `WARPSYNC` instructions deleted.
-    pub synchronizations_removed: usize,
-    /// Number of `WARPSYNC` instructions inserted before matrix instructions.
-    pub synchronizations_added: usize,
 }
 
 /// A single-entry region: threads that diverge at or after the end of `entry` reconverge at `exit`. `entry` gets the `BSSY`, `exit` the
@@ -95,7 +91,7 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
     if !has_conditional_branches(function, &flow) {
-        WarpConvergence { flow: &flow, divergent: &[], regions: &[] }.update_warpsyncs(function, target, &mut stats);
+        WarpConvergence { flow: &flow, divergent: &[], regions: &[] }.update_warpsyncs(function, target);
         return stats;
     }
     let mut analyses = CfgAnalyses::compute(function, &flow);
@@ -110,7 +106,7 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
         analyses = CfgAnalyses::compute(function, &flow);
     }
     if divergent.is_empty() {
-        WarpConvergence { flow: &flow, divergent: &[], regions: &[] }.update_warpsyncs(function, target, &mut stats);
+        WarpConvergence { flow: &flow, divergent: &[], regions: &[] }.update_warpsyncs(function, target);
         return stats;
     }
     let mut regions = find_convergence_regions(function, &flow, &analyses, &divergent, &mut stats);
@@ -124,7 +120,7 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
     let waiting: FxHashSet<Block> = insert_yields::waiting_loop_headers(function, &analyses.loops).into_iter().collect();
     let reliable: Vec<ConvergenceRegion> =
         regions.iter().copied().filter(|region| always_reconverges(function, &flow, &waiting, *region)).collect();
-    WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable }.update_warpsyncs(function, target, &mut stats);
+    WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable }.update_warpsyncs(function, target);
     insert_convergence_barriers(function, &regions);
     stats
 }

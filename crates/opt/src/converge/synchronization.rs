@@ -1,20 +1,32 @@
 //! Synchronizations of the warp: inserts a `WARPSYNC` where an instruction needs the whole warp, and deletes those that are redundant.
 //!
-//! A `WARPSYNC` of all threads is redundant where the warp is converged: in code that no divergent branch and no call leads to, after
-//! another `WARPSYNC` of all threads, and after the barrier of a region that a converged warp enters, if nothing in the region waits. A
-//! redundant `WARPSYNC` that also orders memory (`bar.warp.sync`) becomes a `NOP`. Matrix instructions need the whole warp (flag `whole
-//! warp` of the instruction table); where the warp may be diverged, a `WARPSYNC` is inserted before them.
+//! A `WARPSYNC` is redundant where the warp is converged: in code that no divergent branch and no call leads to, after another `WARPSYNC` of
+//! all threads, and after the barrier of a region that a converged warp enters, if nothing in the region waits. A redundant `WARPSYNC` that
+//! also orders memory (`bar.warp.sync`) becomes a `NOP`. Matrix instructions need the whole warp (flag `whole warp` of the instruction
+//! table); where the warp may be diverged, a `WARPSYNC` is inserted before them.
+//!
+//! A `WARPSYNC` of some threads is an illegal instruction for a thread that is not in its mask. PTX leaves such a thread undefined, but in
+//! ptxas' code it may take part in a shuffle or vote as long as the threads of the mask are active together. Programs rely on that (a shuffle
+//! with the mask 0xffff that all 32 threads execute), so where the warp may be diverged, the `WARPSYNC` executes only if one of its threads is
+//! missing:
+//!
+//! ```text
+//! WARPSYNC %m    becomes    %a, PT = VOTE.ANY PT                        // the active threads
+//!                           %p, RZ = LOP3.LUT %m, %a, RZ, 0x30, !PT     // %m & ~%a != 0
+//!                           @%p WARPSYNC %m
+//! ```
 
 use oriole_ir::analysis::{ControlFlow, PostDominators};
-use oriole_ir::{Block, Function, FunctionKind, Inst, Op, Operand, Target};
-use oriole_isa::{Effect, Opcode, SharedWindow, Symbol, Symbols, SystemLayout};
+use oriole_ir::{Block, Class, Function, FunctionKind, Guard, Inst, Op, Operand, Target};
+use oriole_isa::{Effect, Opcode, RegFile, SharedWindow, Symbol, Symbols, SystemLayout};
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::{ConvergenceRegion, Stats};
+use super::ConvergenceRegion;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
+use crate::rewrite::{InstPrelude, register_file_of};
 
 /// The branches at which warps diverge, and the regions after which they are converged again.
 pub(super) struct WarpConvergence<'a> {
@@ -27,24 +39,23 @@ pub(super) struct WarpConvergence<'a> {
 }
 
 impl WarpConvergence<'_> {
-    /// Inserts a `WARPSYNC` where an instruction needs the whole warp, then deletes redundant ones; counts both in `stats`.
-    pub(super) fn update_warpsyncs(&self, function: &mut Function, target: Target, stats: &mut Stats) {
-        stats.synchronizations_added = self.insert_warpsyncs(function, target);
-        stats.synchronizations_removed = self.remove_redundant_warpsyncs(function);
+    /// Inserts a `WARPSYNC` where an instruction needs the whole warp, then deletes redundant ones, and guards those of some threads.
+    pub(super) fn update_warpsyncs(&self, function: &mut Function, target: Target) {
+        self.insert_warpsyncs(function, target);
+        self.remove_redundant_warpsyncs(function);
+        guard_partial_warpsyncs(function);
     }
 
-    /// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged. Returns
-    /// the number of instructions inserted.
-    fn insert_warpsyncs(&self, function: &mut Function, target: Target) -> usize {
+    /// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged.
+    fn insert_warpsyncs(&self, function: &mut Function, target: Target) {
         let is_matrix =
             |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().needs_whole_warp);
         let has_matrix = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_matrix(function, inst));
         if !self.flow.reverse_post_order().iter().any(has_matrix) {
-            return 0;
+            return;
         }
         let definitions = Definitions::compute(function);
         let starts_diverged = self.diverged_blocks(function, &definitions);
-        let mut added = 0;
         for &block in self.flow.reverse_post_order() {
             let mut is_diverged = starts_diverged[block.position()];
             let mut insts: Vec<Inst> = Vec::new();
@@ -59,48 +70,40 @@ impl WarpConvergence<'_> {
                     let computations = insts.iter().rev().take_while(is_computation).filter(|_| guard.is_none()).count();
                     let synchronization = new_full_warpsync(function, target, inst);
                     insts.insert(insts.len() - computations, synchronization);
-                    added += 1;
                 }
                 is_diverged = is_warp_diverged_after(function, &definitions, inst, is_diverged);
                 insts.push(inst);
             }
             function.blocks[block].insts = insts;
         }
-        added
     }
 
-    /// Deletes each `WARPSYNC` of all threads in code where the warp is converged. A `WARPSYNC` that also orders memory becomes a `NOP`
-    /// instead, across which no memory access moves, as in ptxas' code. Returns the number of instructions deleted or replaced.
-    fn remove_redundant_warpsyncs(&self, function: &mut Function) -> usize {
+    /// Deletes each `WARPSYNC` in code where the warp is converged, whatever its mask: the threads of the mask are active together. A
+    /// `WARPSYNC` that also orders memory becomes a `NOP` instead, across which no memory access moves, as in ptxas' code.
+    fn remove_redundant_warpsyncs(&self, function: &mut Function) {
         let definitions = Definitions::compute(function);
-        let has_synchronization =
-            |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_full_warpsync(function, &definitions, inst));
+        let has_synchronization = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_plain_warpsync(function, inst));
         if !self.flow.reverse_post_order().iter().any(has_synchronization) {
-            return 0;
+            return;
         }
         let starts_diverged = self.diverged_blocks(function, &definitions);
-        let (mut removed, mut replaced) = (0, 0);
         for &block in self.flow.reverse_post_order() {
             let mut is_diverged = starts_diverged[block.position()];
             let mut insts = std::mem::take(&mut function.blocks[block].insts);
-            let before = insts.len();
             insts.retain(|&inst| {
-                let is_redundant = !is_diverged && is_full_warpsync(function, &definitions, inst);
+                let is_redundant = !is_diverged && is_plain_warpsync(function, inst);
                 is_diverged = is_warp_diverged_after(function, &definitions, inst, is_diverged);
                 if is_redundant && function.insts[inst].memory.is_some() {
                     // The threads of a converged warp access memory in program order, so only the scheduler has to keep the order.
                     function.insts[inst].op = Op::Machine(Opcode::NOP);
                     function.insts[inst].modifiers = Symbols::new();
                     function.set_operands(inst, &[], 0);
-                    replaced += 1;
                     return true;
                 }
                 !is_redundant
             });
-            removed += before - insts.len();
             function.blocks[block].insts = insts;
         }
-        removed + replaced
     }
 
     /// Returns, for each block, whether a warp may be diverged when it enters the block. A warp diverges at a divergent branch and in a
@@ -162,6 +165,45 @@ fn new_full_warpsync(function: &mut Function, target: Target, like: Inst) -> Ins
     synchronization
 }
 
+/// Truth table of `a & ~b` in `LOP3`.
+const AND_NOT_TABLE: i64 = 0x30;
+
+/// Guards each `WARPSYNC` of some threads such that it executes only if one of these threads is not active, except those that order memory
+/// (`bar.warp.sync`).
+fn guard_partial_warpsyncs(function: &mut Function) {
+    let definitions = Definitions::compute(function);
+    let is_partial = |function: &Function, inst: Inst| {
+        is_plain_warpsync(function, inst)
+            && !is_full_warpsync(function, &definitions, inst)
+            && function.insts[inst].memory.is_none()
+            && function.operands(inst).first().is_some_and(|mask| register_file_of(function, mask) == Some(RegFile::General))
+    };
+    for block in function.layout.clone() {
+        if !function.blocks[block].insts.iter().any(|&inst| is_partial(function, inst)) {
+            continue;
+        }
+        let mut insts = Vec::new();
+        for inst in std::mem::take(&mut function.blocks[block].insts) {
+            if is_partial(function, inst) {
+                let mask = function.operands(inst)[0];
+                let mut prelude = InstPrelude::before(function, inst);
+                let value = function.new_value(Class::R);
+                let active = Operand::from(function.whole(value));
+                prelude.push(function, Op::Machine(Opcode::VOTE), &[Symbol::ANY], &[active, Operand::PT, Operand::PT], 2);
+                let predicate = function.new_value(Class::P);
+                let is_missing = Operand::from(function.whole(predicate));
+                let never = Operand::PT.inverted_predicate();
+                let operands = [is_missing, Operand::RZ, mask, active, Operand::RZ, Operand::from(AND_NOT_TABLE), never];
+                prelude.push(function, Op::Machine(Opcode::LOP3), &[Symbol::LUT], &operands, 2);
+                function.insts[inst].guard = Some(Guard { kind: is_missing.kind, negated: false });
+                insts.extend(prelude.insts);
+            }
+            insts.push(inst);
+        }
+        function.blocks[block].insts = insts;
+    }
+}
+
 /// Returns whether a warp may be diverged after an instruction; `is_diverged` says whether it may be diverged before it. After a call, and
 /// after a synchronization of some threads, the warp may be diverged; after a synchronization of all threads it is converged.
 fn is_warp_diverged_after(function: &Function, definitions: &Definitions, inst: Inst, is_diverged: bool) -> bool {
@@ -174,6 +216,12 @@ fn is_warp_diverged_after(function: &Function, definitions: &Definitions, inst: 
         Some(opcode) if opcode.properties().needs_whole_warp && data.guard.is_none() => false,
         _ => is_diverged,
     }
+}
+
+/// Returns whether an instruction is an unguarded `WARPSYNC` that lets other threads be active too.
+fn is_plain_warpsync(function: &Function, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    data.is_machine(Opcode::WARPSYNC) && data.guard.is_none() && !data.modifiers.contains(&Symbol::EXCLUSIVE)
 }
 
 /// Returns whether an instruction is an unguarded `WARPSYNC` of all threads.
