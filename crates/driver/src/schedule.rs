@@ -209,12 +209,12 @@ pub fn after_allocation(
         return Ok(Stats::default());
     }
     with_scheduler(plan, context, environment, options, &[], |scheduler| {
-        let mut stats = scheduler.schedule_allocated_function(function)?;
-        // Only the default backend needs this step; the strategy `combined` already compares orders by bank conflicts.
+        // Only the default backend avoids bank conflicts afterwards; the strategy `combined` already compares orders by them.
         if options.scheduling.backend == BackendChoice::Default && plan.backend == DEFAULT_BACKEND {
-            stats.blocks += scheduler.avoid_bank_conflicts(function)?.blocks;
+            scheduler.schedule_allocated_function_avoiding_bank_conflicts(function)
+        } else {
+            scheduler.schedule_allocated_function(function)
         }
-        Ok(stats)
     })
 }
 

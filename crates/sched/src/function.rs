@@ -312,13 +312,28 @@ impl Scheduler<'_> {
 
     /// Schedules a function on physical registers (phase 110), and returns statistics.
     pub fn schedule_allocated_function(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
+        self.schedule_allocated_blocks(function).map(|(stats, _)| stats)
+    }
+
+    /// Schedules a function on physical registers (phase 110), and again those blocks of loops that lose many cycles to bank conflicts of
+    /// their registers ([`conflicts`]). Returns statistics.
+    pub fn schedule_allocated_function_avoiding_bank_conflicts(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
+        let (mut stats, chunk_code) = self.schedule_allocated_blocks(function)?;
+        stats.blocks += self.avoid_bank_conflicts(function, chunk_code)?.blocks;
+        Ok(stats)
+    }
+
+    /// Schedules each block of a function on physical registers. Returns statistics, and the items of the function in their new order if
+    /// the function is a single chunk.
+    fn schedule_allocated_blocks(&self, function: &mut Function) -> Result<(Stats, Option<ChunkCode>), ScheduleError> {
         let mut stats = Stats::default();
         let flow = ControlFlow::compute(function);
         let products = ProductRegisters::on_registers(function);
         let mut in_flight = InFlightResults::new(self.model, from_machine::empty().registers(), function);
-        for chunk in split_into_chunks(function, self.backend.strategy().chunk_threshold_instructions()) {
-            let push = |code: &mut SchedCode, inst: Inst| from_ir::push_allocated_inst(code, function, &products, inst);
-            let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
+        let chunks = split_into_chunks(function, self.backend.strategy().chunk_threshold_instructions());
+        let mut only_chunk_code = None;
+        for chunk in &chunks {
+            let mut chunk_code = self.allocated_chunk_code(function, &products, chunk);
             chunk_code.find_results_of_latches(function, &flow, &mut in_flight, None);
             let mut scratch = BlockScratch {
                 builder: GraphBuilder::new(self.model, chunk_code.code.registers()),
@@ -327,23 +342,32 @@ impl Scheduler<'_> {
                 in_flight: &mut in_flight,
                 carried_edges: Vec::new(),
             };
-            for (block, range) in &chunk_code.blocks {
+            let ChunkCode { code, blocks } = &mut chunk_code;
+            for (block, range) in blocks {
                 scratch.in_flight.enter_block(function, &flow, *block, None);
-                scratch.carried_edges = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || Some);
-                scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
+                scratch.carried_edges = self.carried_dependences(code, (*block, range), &flow, || Some);
+                scratch.tracker.enter_block(code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 // Registers are already assigned, so no order can save any: the mode that reduces registers is replaced.
                 let mode = if self.mode == ScheduleMode::ReduceReg { ScheduleMode::Ilp } else { self.mode };
                 let settings = self.settings(mode, AllocationStage::Post, Budget::UNLIMITED);
-                let mut attempt = self.schedule_regions(&chunk_code.code, range, &mut scratch, &settings);
+                let mut attempt = self.schedule_regions(code, range, &mut scratch, &settings);
                 if self.trace {
                     let (insts, regions) = (&function.blocks[*block].insts, std::mem::take(&mut attempt.regions));
                     stats.attempts.push(TracedAttempt::new(*block, insts, mode, regions, AttemptVerdict::Taken));
                 }
-                scratch.in_flight.finish_block(&chunk_code.code, *block, attempt.order.iter().copied());
-                self.apply_order(function, &chunk_code.code, *block, range, Some(attempt), &mut stats)?;
+                scratch.in_flight.finish_block(code, *block, attempt.order.iter().copied());
+                let order = self.apply_order(function, code, *block, range, Some(attempt), &mut stats)?;
+                code.reorder(range.clone(), &order);
             }
+            only_chunk_code = Some(chunk_code).filter(|_| chunks.len() == 1);
         }
-        Ok(stats)
+        Ok((stats, only_chunk_code))
+    }
+
+    /// Returns the items of a chunk of blocks on physical registers.
+    fn allocated_chunk_code(&self, function: &Function, products: &ProductRegisters, chunk: &[Block]) -> ChunkCode {
+        let push = |code: &mut SchedCode, inst: Inst| from_ir::push_allocated_inst(code, function, products, inst);
+        ChunkCode::new(function, chunk, from_machine::empty(), self.calls, push)
     }
 
     /// Returns the settings of a scheduling run with a mode, a stage and a budget.

@@ -348,6 +348,14 @@ impl SchedCode {
         Some(self.calls[found].1)
     }
 
+    /// Puts the items of `range` into a new order, given as the old positions of the items.
+    pub(crate) fn reorder(&mut self, range: Range<usize>, order: &[usize]) {
+        let old = self.items[range.clone()].to_vec();
+        for (item, position) in self.items[range.clone()].iter_mut().zip(order) {
+            *item = old[position - range.start];
+        }
+    }
+
     /// Returns the regions of `within`: maximal runs of items between scheduling barriers, cut into pieces of at most `longest` items. With
     /// scheduling barriers at 1 and 5 and `longest` 2, the range `0..6` has the regions `0..1`, `2..4` and `4..5`.
     pub fn regions(&self, within: Range<usize>, longest: usize) -> Vec<Range<usize>> {

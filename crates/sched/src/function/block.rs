@@ -289,7 +289,8 @@ impl Scheduler<'_> {
         attempt
     }
 
-    /// Applies the new order to the block and updates the statistics. Without an attempt, the block keeps its old order.
+    /// Applies the new order to the block and updates the statistics. Without an attempt, the block keeps its old order. Returns the old
+    /// positions of the items in their new order; empty if the order has not changed.
     pub(super) fn apply_order(
         &self,
         function: &mut Function,
@@ -298,8 +299,8 @@ impl Scheduler<'_> {
         range: &Range<usize>,
         attempt: Option<BlockOrder>,
         stats: &mut Stats,
-    ) -> Result<(), ScheduleError> {
-        let Some(attempt) = attempt else { return Ok(()) };
+    ) -> Result<Vec<usize>, ScheduleError> {
+        let Some(attempt) = attempt else { return Ok(Vec::new()) };
         if self.verify {
             check::check(code, range.clone(), &attempt.order).map_err(|violation| ScheduleError { block, violation })?;
         }
@@ -308,12 +309,12 @@ impl Scheduler<'_> {
         stats.proved_and_unproved =
             (stats.proved_and_unproved.0 + attempt.proved_and_unproved.0, stats.proved_and_unproved.1 + attempt.proved_and_unproved.1);
         if attempt.order.iter().copied().eq(range.clone()) {
-            return Ok(());
+            return Ok(Vec::new());
         }
         stats.blocks += 1;
         let old = std::mem::take(&mut function.blocks[block].insts);
         function.blocks[block].insts = attempt.order.iter().map(|position| old[position - range.start]).collect();
-        Ok(())
+        Ok(attempt.order)
     }
 }
 
