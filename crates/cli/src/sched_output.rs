@@ -134,7 +134,7 @@ pub fn json(report: &SchedulingReport) -> Value {
             "limit": target.bounds.limit,
             "warps_kept": target.bounds.occupancy_percent,
             "warps_per_scheduler": target.warps,
-            "blocks": target.blocks.map(|(blocks, _)| blocks),
+            "blocks": target.blocks_and_threads.map(|(blocks, _)| blocks),
         })
     });
     let hidden: Map<String, Value> = report.latency_distances().map(hiding).collect();

@@ -12,7 +12,7 @@ use oriole_sched::function::Stats;
 use oriole_sched::report::guidance::PassSummary;
 use oriole_sched::report::statistics::{FinalCode, FunctionStatistics, gather_statistics};
 use oriole_sched::report::target::RegisterTarget;
-use oriole_sched::report::timeline::{FlowSummary, HardwareFigures};
+use oriole_sched::report::timeline::{HardwareFigures, LoopsAndFrequencies};
 use oriole_sched::report::trace;
 use oriole_sched::resource::Costs;
 
@@ -30,7 +30,7 @@ pub struct ReportData {
     /// Statistics of the code before register allocation; `None` unless requested.
     pub before: Option<FunctionStatistics>,
     /// Control flow of the final code, recorded before the pass `layout` removes branches; `None` unless requested.
-    flow_summary: Option<FlowSummary>,
+    loops_and_frequencies: Option<LoopsAndFrequencies>,
     /// Statistics of the final code; `None` unless requested.
     pub after: Option<FunctionStatistics>,
     /// Size in bytes of the local variables in the stack frame: the size of the frame before allocation.
@@ -70,15 +70,15 @@ impl ReportData {
 
     /// Records the control flow of the function before the pass `layout` removes branches to the next block.
     pub fn record_control_flow(&mut self, function: &Function) {
-        self.flow_summary = self.before.as_ref().map(|before| FlowSummary::new(function, &before.divergent_blocks));
+        self.loops_and_frequencies = self.before.as_ref().map(|before| LoopsAndFrequencies::new(function, &before.divergent_blocks));
     }
 
     /// Collects statistics of the final code.
     pub fn gather_final_statistics(&mut self, function: &Function, controls: &ControlWords, hardware: &Hardware<'_>) {
-        if let (Some(before), Some(flow_summary)) = (&self.before, &self.flow_summary) {
+        if let (Some(before), Some(loops_and_frequencies)) = (&self.before, &self.loops_and_frequencies) {
             let costs = Costs::from_rates(hardware.rates, hardware.machine);
             let controls = |inst| controls.get(inst);
-            let final_code = FinalCode { controls: &controls, flow_summary, before };
+            let final_code = FinalCode { controls: &controls, loops_and_frequencies, before };
             self.after = Some(gather_statistics(function, HardwareFigures { model: hardware.model, costs: &costs }, Some(final_code)));
         }
     }

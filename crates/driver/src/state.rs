@@ -118,7 +118,8 @@ pub struct FunctionState<'a> {
     pub history: History,
     /// For each 32-bit word of a PTX register: the instruction result that holds it. Set by instruction selection; empty unless requested.
     pub register_definitions: Vec<WordDefinition>,
-    /// The PTX statements at which location lists of the debug information name a PTX register that does not hold the variable.
+    /// The statements of the PTX at which a location list of the debug information names another PTX register than the one that holds the
+    /// variable; each with both registers.
     pub register_aliases: Vec<RegisterAlias>,
     /// Data for the scheduling report.
     pub report_data: ReportData,

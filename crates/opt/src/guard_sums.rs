@@ -25,7 +25,7 @@ use crate::rewrite::InstDraft;
 /// How often each value is read, and the block of each instruction, computed before the pass changes the function.
 struct ReadCounts {
     /// For each value, the number of operands that read it.
-    reads: Vec<u32>,
+    reads_of_value: Vec<u32>,
     /// For each instruction, its block; `None` for instructions outside of all blocks.
     inst_blocks: Vec<Option<Block>>,
 }
@@ -33,7 +33,7 @@ struct ReadCounts {
 impl ReadCounts {
     /// Returns whether exactly one operand reads a value. Returns false for values that the pass created.
     fn is_read_once(&self, value: Value) -> bool {
-        self.reads.get(value.position()) == Some(&1)
+        self.reads_of_value.get(value.position()) == Some(&1)
     }
 }
 
@@ -54,11 +54,11 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> usi
         return 0;
     }
     let definitions = Definitions::compute(function);
-    let mut read_counts = ReadCounts { reads: vec![0; function.values.len()], inst_blocks: vec![None; function.insts.len()] };
+    let mut read_counts = ReadCounts { reads_of_value: vec![0; function.values.len()], inst_blocks: vec![None; function.insts.len()] };
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
             read_counts.inst_blocks[inst.position()] = Some(block);
-            function.used(inst).for_each(|part| read_counts.reads[part.value.position()] += 1);
+            function.used(inst).for_each(|part| read_counts.reads_of_value[part.value.position()] += 1);
         }
     }
     let mut removed = 0;

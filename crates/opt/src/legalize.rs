@@ -90,7 +90,7 @@ pub struct EncodabilityCache {
     encodable_shapes: FxHashMap<Box<[u32]>, bool>,
     /// For each shape that can be encoded after a rewrite without moves: the changes of its spelling, and the index of its source order in
     /// the result of [`order::equivalent_source_orders`].
-    direct_rewrites: FxHashMap<Box<[u32]>, (SpellingChangeSet, usize)>,
+    rewrites_without_moves: FxHashMap<Box<[u32]>, (SpellingChangeSet, usize)>,
     /// For each shape that can be encoded only with moves: the rewrite. The key is the shape followed by the number of registers of each
     /// operand, a flag for tied and fixed operands, and the number of results.
     move_rewrites: FxHashMap<Box<[u32]>, MoveRewrite>,
@@ -190,7 +190,7 @@ impl Legalizer {
     ) -> Result<InstDraft, LegalizeError> {
         let shape: Box<[u32]> =
             self.encodability.compute_inst_shape(function, inst, draft.opcode, &draft.modifiers, &draft.operands).into();
-        if let Some(&(spelling, order)) = self.encodability.direct_rewrites.get(&shape)
+        if let Some(&(spelling, order)) = self.encodability.rewrites_without_moves.get(&shape)
             && let Some(planned) = spelling
                 .apply_to_draft(function, draft)
                 .and_then(|spelled| order::equivalent_source_orders(&spelled).into_iter().nth(order))
@@ -211,14 +211,15 @@ impl Legalizer {
         {
             return Ok(supplied);
         }
-        // No cached rewrite: try spellings and orders without moves first, and keep every draft for the search with moves.
+        // No cached rewrite: try the equivalent spellings and source orders that need no additional move instruction first, and keep every
+        // draft, because the search that may insert moves starts from them.
         let mut drafts: Vec<(SpellingChangeSet, usize, InstDraft)> = Vec::new();
         let mut spellings = DraftsBySpelling::new(draft);
         for spelling in SpellingChangeSet::all_sets() {
             let Some(spelled) = spellings.draft_with_changes(function, spelling) else { continue };
             for (order, ordered) in order::equivalent_source_orders(spelled).into_iter().enumerate() {
                 if self.encodability.is_encodable(function, inst, &ordered) {
-                    self.encodability.direct_rewrites.insert(shape, (spelling, order));
+                    self.encodability.rewrites_without_moves.insert(shape, (spelling, order));
                     return Ok(ordered);
                 }
                 drafts.push((spelling, order, ordered));
@@ -300,7 +301,7 @@ impl EncodabilityCache {
         EncodabilityCache {
             target,
             encodable_shapes: FxHashMap::default(),
-            direct_rewrites: FxHashMap::default(),
+            rewrites_without_moves: FxHashMap::default(),
             move_rewrites: FxHashMap::default(),
             shape: Vec::new(),
         }
@@ -318,7 +319,7 @@ impl EncodabilityCache {
 
     /// Moves the cache back to `place` for later functions, or drops it if it has grown too large.
     pub(crate) fn put_back_cache(self, place: &mut EncodabilityCache) {
-        if self.encodable_shapes.len() + self.direct_rewrites.len() + self.move_rewrites.len() < MAX_CACHED_SHAPES {
+        if self.encodable_shapes.len() + self.rewrites_without_moves.len() + self.move_rewrites.len() < MAX_CACHED_SHAPES {
             *place = self;
         }
     }

@@ -177,7 +177,7 @@ impl Simplifier {
         Some(())
     }
 
-    /// Replaces a `SHF` by a known distance by a copy or a simpler shift. Returns `None` if nothing changed.
+    /// Simplifies a `SHF` with a known shift distance to a copy or a simpler shift. Returns `None` if nothing changed.
     fn simplify_shift(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([result], &[low, amount, high]) = (function.results(inst), function.sources(inst)) else { return None };
         let result = *result;

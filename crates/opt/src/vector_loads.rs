@@ -125,7 +125,7 @@ fn join_loads_of_group(
     remarks: &mut Remarks,
 ) {
     let Some((base, _)) = match_word_load(function, group[0].1) else { return };
-    let alignment = 1_i64 << trailing_zeros.zeros_of_register(base);
+    let alignment = 1_i64 << trailing_zeros.trailing_zeros_of_register(base);
     group.sort_unstable();
     group.dedup_by_key(|load| load.0);
     let mut at = 0;
@@ -205,7 +205,7 @@ impl TrailingZeros {
                     // iteration ends. The sweep visits the blocks in layout order and so passes this on to the values that depend on the
                     // phis.
                     let is_unknown = !is_word || sweep >= MAX_ANALYSIS_SWEEPS && function.insts[inst].is(Pseudo::Phi);
-                    let found = if is_unknown { 0 } else { zeros.zeros_of_result(function, inst) };
+                    let found = if is_unknown { 0 } else { zeros.trailing_zeros_of_result(function, inst) };
                     is_changed |= found < zeros.bits[value.position()];
                     zeros.bits[value.position()] = found.min(zeros.bits[value.position()]);
                 }
@@ -218,14 +218,14 @@ impl TrailingZeros {
     }
 
     /// Returns the number of the lowest bits of a register that are known to be zero.
-    fn zeros_of_register(&self, part: Part) -> u8 {
+    fn trailing_zeros_of_register(&self, part: Part) -> u8 {
         self.bits[part.value.position()]
     }
 
     /// Returns the number of the lowest bits of an operand that are known to be zero.
-    fn zeros_of_operand(&self, operand: &Operand) -> u8 {
+    fn trailing_zeros_of_operand(&self, operand: &Operand) -> u8 {
         match operand.kind {
-            OperandKind::Value(part) if part.count == 1 => self.zeros_of_register(part),
+            OperandKind::Value(part) if part.count == 1 => self.trailing_zeros_of_register(part),
             OperandKind::Integer(number) => (number as u32).trailing_zeros().min(u32::from(MAX_TRAILING_ZEROS)) as u8,
             OperandKind::Zero(RegFile::General | RegFile::Uniform) => MAX_TRAILING_ZEROS,
             _ => 0,
@@ -234,15 +234,17 @@ impl TrailingZeros {
 
     /// Returns the number of the lowest bits of the first result of an instruction that are known to be zero, given those of its sources.
     /// Negation keeps trailing zero bits; inversion does not.
-    fn zeros_of_result(&self, function: &Function, inst: Inst) -> u8 {
+    fn trailing_zeros_of_result(&self, function: &Function, inst: Inst) -> u8 {
         let data = &function.insts[inst];
         let sources = function.sources(inst);
         if data.guard.is_some() || sources.iter().any(|source| source.signs.has(oriole_ir::Signs::INVERT)) {
             return 0;
         }
-        let bits = |at: usize| sources.get(at).map_or(0, |source| self.zeros_of_operand(source));
+        let bits = |at: usize| sources.get(at).map_or(0, |source| self.trailing_zeros_of_operand(source));
         match (data.op, data.modifiers.as_slice()) {
-            (Op::Pseudo(Pseudo::Phi), _) => sources.iter().step_by(2).map(|source| self.zeros_of_operand(source)).min().unwrap_or(0),
+            (Op::Pseudo(Pseudo::Phi), _) => {
+                sources.iter().step_by(2).map(|source| self.trailing_zeros_of_operand(source)).min().unwrap_or(0)
+            }
             (Op::Pseudo(Pseudo::Copy), _) if data.result_count() == 1 => bits(0),
             (Op::Machine(Opcode::MOV | Opcode::UMOV), []) => bits(0),
             (Op::Machine(Opcode::IADD3), []) => bits(0).min(bits(1)).min(bits(2)),
@@ -263,7 +265,7 @@ impl TrailingZeros {
     /// constant.
     fn zeros_of_shifted(&self, operand: &Operand, distance: &Operand) -> u8 {
         let Some(distance) = distance.integer().filter(|distance| (0..32).contains(distance)) else { return 0 };
-        (self.zeros_of_operand(operand) + distance as u8).min(MAX_TRAILING_ZEROS)
+        (self.trailing_zeros_of_operand(operand) + distance as u8).min(MAX_TRAILING_ZEROS)
     }
 
     /// Returns whether bit number `bit` of the result of a `LOP3` is known to be zero: every row of the truth table `table` that agrees
@@ -271,7 +273,7 @@ impl TrailingZeros {
     fn is_result_bit_zero(&self, table: i64, sources: &[Operand], bit: u8) -> bool {
         let known = |operand: &Operand| match operand.kind {
             OperandKind::Integer(number) => Some(number >> bit & 1 == 1),
-            _ => (self.zeros_of_operand(operand) > bit).then_some(false),
+            _ => (self.trailing_zeros_of_operand(operand) > bit).then_some(false),
         };
         let known = [known(&sources[0]), known(&sources[1]), known(&sources[2])];
         let agrees = |row: usize| (0..3).all(|source| known[source].is_none_or(|one| (row >> (2 - source) & 1 == 1) == one));

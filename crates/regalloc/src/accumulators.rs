@@ -142,14 +142,14 @@ struct AccumulatorWebs {
     webs: Vec<AccumulatorWeb>,
     /// For each value of a web: whether it has to be divided into pieces. A value is not divided if a matrix product defines it and only a
     /// matrix product of the same block, which adds to it, reads it.
-    needs_division: FxHashMap<Value, bool>,
+    must_be_divided: FxHashMap<Value, bool>,
 }
 
 impl AccumulatorWebs {
     /// Finds the accumulators of matrix products in a function.
     fn find(function: &Function) -> AccumulatorWebs {
         let mut found =
-            AccumulatorWebs { numbers: FxHashMap::default(), parents: Vec::new(), webs: Vec::new(), needs_division: FxHashMap::default() };
+            AccumulatorWebs { numbers: FxHashMap::default(), parents: Vec::new(), webs: Vec::new(), must_be_divided: FxHashMap::default() };
         let mut blocks: FxHashMap<Value, Block> = FxHashMap::default();
         let mut products = 0;
         for &block in &function.layout {
@@ -168,7 +168,7 @@ impl AccumulatorWebs {
                         found.numbers.insert(value, found.webs.len());
                         found.parents.push(found.webs.len());
                         found.webs.push(AccumulatorWeb { class, is_divisible: true, first_product: is_product.then_some(products) });
-                        found.needs_division.insert(value, !is_product);
+                        found.must_be_divided.insert(value, !is_product);
                         blocks.insert(value, block);
                     }
                 }
@@ -203,7 +203,7 @@ impl AccumulatorWebs {
             if let Some(&defined_in) = blocks.get(&part.value)
                 && (is_phi || !is_connected || defined_in != block)
             {
-                self.needs_division.insert(part.value, true);
+                self.must_be_divided.insert(part.value, true);
             }
         }
     }
@@ -363,7 +363,7 @@ impl<'a> AccumulatorDivider<'a> {
     fn make_pieces(&mut self, value: Value) {
         let Some((web, home)) = self.accumulator_web_of(value) else { return };
         self.found.homes.insert(value, home);
-        if !self.webs.needs_division[&value] {
+        if !self.webs.must_be_divided[&value] {
             return;
         }
         let count = usize::from(self.function.values[value].width / ACCUMULATOR_PIECE_REGISTERS);

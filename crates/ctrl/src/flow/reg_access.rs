@@ -68,7 +68,7 @@ pub enum PinnedScoreboard {
 #[derive(Clone, Copy, Debug)]
 pub struct CachedRead {
     /// Index of the operand slot of the reuse cache.
-    pub slot: u8,
+    pub reuse_slot: u8,
     /// Number of the first register that is read.
     pub first: u16,
     /// Number of registers that are read.
@@ -162,7 +162,11 @@ impl InstAccesses {
         for access in &accesses(instruction) {
             if has_cache && !access.written && access.file == RegFile::General {
                 let slot = access.operand().and_then(|operand| instruction.reuse_slot(operand));
-                inst_accesses.cached_reads.extend(slot.map(|slot| CachedRead { slot, first: access.first, count: access.count }));
+                inst_accesses.cached_reads.extend(slot.map(|slot| CachedRead {
+                    reuse_slot: slot,
+                    first: access.first,
+                    count: access.count,
+                }));
             }
             let Some(file) = FILES_WITH_LATENCIES.iter().position(|&file| file == access.file) else { continue };
             for (part, number) in access.registers().enumerate() {

@@ -123,7 +123,7 @@ fn may_change_active_threads(opcode: Opcode) -> bool {
 /// Records the reads of an instruction through operand slots of a reuse cache. Where the previous read through a slot was of the same
 /// registers, sets the reuse flag of that earlier instruction.
 fn record_slot_reads(inst: &InstAccesses, number: usize, cache: u8, entries: &mut ReuseCacheEntries<'_>, controls: &mut [Control]) {
-    for &CachedRead { slot, first, count } in &inst.cached_reads {
+    for &CachedRead { reuse_slot: slot, first, count } in &inst.cached_reads {
         let new = SlotRead { inst: number, first, count };
         let fits = u32::from(count) <= entries.rules.facts.register_banks;
         let old = entries.record_read(cache, slot, new, fits && !inst.guarded);

@@ -109,7 +109,7 @@ impl DebugSectionWriter<'_> {
             }
         }
         let section = |name: &str, bytes| DebugSection { name: name.to_owned(), bytes, relocations: Vec::new() };
-        let sections = [section(DEBUG_REGISTERS_SECTION, tables.ranges), section(DEBUG_REGISTER_TYPES_SECTION, tables.types)];
+        let sections = [section(DEBUG_REGISTERS_SECTION, tables.encoded_ranges), section(DEBUG_REGISTER_TYPES_SECTION, tables.types)];
         sections.into_iter().filter(|section| !section.bytes.is_empty()).collect()
     }
 

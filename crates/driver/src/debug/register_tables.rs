@@ -16,7 +16,7 @@ use crate::emit::EmittedCode;
 #[derive(Default)]
 pub struct RegisterTables {
     /// Contents of `.nv_debug_info_reg_sass`.
-    pub ranges: Vec<u8>,
+    pub encoded_ranges: Vec<u8>,
     /// Contents of `.nv_debug_info_reg_type`.
     pub types: Vec<u8>,
 }
@@ -29,7 +29,7 @@ impl RegisterTables {
         if ranges.is_empty() {
             return;
         }
-        for table in [&mut self.ranges, &mut self.types] {
+        for table in [&mut self.encoded_ranges, &mut self.types] {
             table.extend(function.bytes());
             table.push(0);
             table.extend((ranges.len() as u32).to_le_bytes());
@@ -37,15 +37,15 @@ impl RegisterTables {
         for range in &ranges {
             let declaration = body.declaration_of(range.register);
             let name = register_name(module, body, range.register);
-            self.ranges.extend(u32::from(range.word).to_le_bytes());
-            self.ranges.extend(name.bytes());
-            self.ranges.push(0);
+            self.encoded_ranges.extend(u32::from(range.word).to_le_bytes());
+            self.encoded_ranges.extend(name.bytes());
+            self.encoded_ranges.push(0);
             // The last field is the address of the last instruction of the range; debuggers include that instruction. If the field were the
             // end of the range, the table would name two places for an instruction at which a value moves, and cuda-gdb would show
             // `<optimized out>`.
             let last = range.end - INSTRUCTION_BYTES as u32;
             for field in [place_code(range, declaration.ty), range.start, last] {
-                self.ranges.extend(field.to_le_bytes());
+                self.encoded_ranges.extend(field.to_le_bytes());
             }
             self.types.push(register_type_code(declaration.ty));
         }

@@ -130,7 +130,7 @@ pub fn frame_access_offset(function: &Function, inst: Inst) -> Option<i64> {
     }
 }
 
-/// Updates the locations of the values that registers had at the entry of the function for the effect of an instruction.
+/// Applies the effect of an instruction to `state`, the locations of the values that registers had at the entry of the function.
 fn apply_inst(function: &Function, inst: Inst, state: &mut EntryValueLocations) {
     let data = &function.insts[inst];
     let single = |kind: OperandKind| match kind {

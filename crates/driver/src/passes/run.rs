@@ -445,7 +445,7 @@ pub(super) fn settle_products(state: &mut FunctionState<'_>) -> PassOutcome {
 }
 
 /// Pass `serial-control`: computes control words with which each instruction completes before the next one issues (-O0).
-pub(super) fn assign_serial_control(state: &mut FunctionState<'_>) -> PassOutcome {
+pub(super) fn assign_serializing_control_words(state: &mut FunctionState<'_>) -> PassOutcome {
     state.controls = Some(serial::assign(&mut state.function, state.input.hardware));
     Ok(())
 }

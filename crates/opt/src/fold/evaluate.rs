@@ -21,7 +21,7 @@ pub(super) struct KnownResults {
 
 impl KnownResults {
     /// Describes an instruction whose only result is this 32-bit word.
-    fn word(word: u32) -> Option<KnownResults> {
+    fn of_word(word: u32) -> Option<KnownResults> {
         KnownResults::integer(word.into())
     }
 
@@ -173,11 +173,11 @@ fn evaluate_product(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) 
     let unsigned = u64::from(a) * u64::from(b);
     match modifiers {
         _ if !is_plain => None,
-        [] | [Symbol::U32] => KnownResults::word(a.wrapping_mul(b).wrapping_add(c as u32)),
+        [] | [Symbol::U32] => KnownResults::of_word(a.wrapping_mul(b).wrapping_add(c as u32)),
         [Symbol::WIDE] => KnownResults::integer(signed.wrapping_add(c)),
         [Symbol::WIDE, Symbol::U32] => KnownResults::integer(unsigned.wrapping_add(c)),
-        [Symbol::HI] => KnownResults::word((signed.wrapping_add(c) >> 32) as u32),
-        [Symbol::HI, Symbol::U32] => KnownResults::word((unsigned.wrapping_add(c) >> 32) as u32),
+        [Symbol::HI] => KnownResults::of_word((signed.wrapping_add(c) >> 32) as u32),
+        [Symbol::HI, Symbol::U32] => KnownResults::of_word((unsigned.wrapping_add(c) >> 32) as u32),
         _ => None,
     }
 }
@@ -203,7 +203,7 @@ fn evaluate_shift(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) ->
         (true, true) => (pair as i64 >> amount.min(63)) as u64,
         (true, false) => pair.checked_shr(amount).unwrap_or(0),
     };
-    KnownResults::word(if has(Symbol::HI) { (shifted >> 32) as u32 } else { shifted as u32 })
+    KnownResults::of_word(if has(Symbol::HI) { (shifted >> 32) as u32 } else { shifted as u32 })
 }
 
 /// Evaluates `LOP3`, a bitwise function of three words given by a truth table. Its predicate result says whether the word is nonzero.
@@ -224,13 +224,13 @@ fn evaluate_permutation(_: Opcode, modifiers: &[Symbol], sources: &ConstantSourc
         let byte = if selector & 8 == 0 { byte } else { (byte as i8 >> 7) as u8 };
         u32::from(byte) << (8 * index)
     };
-    KnownResults::word((0..4).map(byte).fold(0, |word, byte| word | byte))
+    KnownResults::of_word((0..4).map(byte).fold(0, |word, byte| word | byte))
 }
 
 /// Evaluates `SEL`: the first word if the predicate is true, else the second.
 fn evaluate_select(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
     let ([a, b], &[first]) = (sources.words::<2>().filter(|_| modifiers.is_empty())?, sources.predicates.as_slice()) else { return None };
-    KnownResults::word(if first { a } else { b })
+    KnownResults::of_word(if first { a } else { b })
 }
 
 /// Evaluates `ISETP`: compares two words and combines the result with a predicate. With `.EX`, which compares upper words, the result for
@@ -279,7 +279,7 @@ fn evaluate_min_max(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) 
         [Symbol::U32] => a < b,
         _ => return None,
     };
-    KnownResults::word(if is_less == wants_minimum { a } else { b })
+    KnownResults::of_word(if is_less == wants_minimum { a } else { b })
 }
 
 /// Evaluates `IABS` (absolute value), `POPC` (population count), `FLO` (find leading one) and `BREV` (bit reversal).
@@ -289,7 +289,7 @@ fn evaluate_bit_operation(opcode: Opcode, modifiers: &[Symbol], sources: &Consta
     let leading = |bits: u32| if bits == 0 { u32::MAX } else { 31 - bits.leading_zeros() };
     // Returns the index of the highest set bit, counted from bit 31 downwards; all ones if none is set.
     let distance = |bits: u32| if bits == 0 { u32::MAX } else { bits.leading_zeros() };
-    KnownResults::word(match (opcode, modifiers) {
+    KnownResults::of_word(match (opcode, modifiers) {
         (Opcode::IABS, []) => (a as i32).unsigned_abs(),
         (Opcode::POPC, []) => a.count_ones(),
         (Opcode::BREV, []) => a.reverse_bits(),
@@ -307,7 +307,7 @@ fn evaluate_bit_field(opcode: Opcode, modifiers: &[Symbol], sources: &ConstantSo
     let [a, count] = sources.words::<2>()?;
     let count = count.min(32);
     let ones = |count: u32| (1_u64 << count) - 1;
-    KnownResults::word(match (opcode, modifiers) {
+    KnownResults::of_word(match (opcode, modifiers) {
         (Opcode::BMSK, []) => (ones(count) << a.min(32)) as u32,
         (Opcode::SGXT, _) if count == 0 => 0,
         (Opcode::SGXT, [Symbol::U32]) => a & ones(count) as u32,

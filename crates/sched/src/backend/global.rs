@@ -72,18 +72,20 @@ struct Definitions {
     /// For each value, the block of its defining instruction; `None` if no instruction defines it.
     blocks: IndexVec<Value, Option<Block>>,
     /// For each value, its defining instruction; `None` if no instruction defines it.
-    insts: IndexVec<Value, Option<Inst>>,
+    defining_insts: IndexVec<Value, Option<Inst>>,
 }
 
 impl Definitions {
     /// Collects the definitions of all values of a function.
     fn new(function: &Function) -> Definitions {
-        let mut definitions =
-            Definitions { blocks: IndexVec::filled(function.values.len(), None), insts: IndexVec::filled(function.values.len(), None) };
+        let mut definitions = Definitions {
+            blocks: IndexVec::filled(function.values.len(), None),
+            defining_insts: IndexVec::filled(function.values.len(), None),
+        };
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
                 for value in function.defined(inst) {
-                    (definitions.blocks[value], definitions.insts[value]) = (Some(block), Some(inst));
+                    (definitions.blocks[value], definitions.defining_insts[value]) = (Some(block), Some(inst));
                 }
             }
         }
@@ -238,7 +240,7 @@ fn choose_instructions_to_hoist(
         }
         let is_available = function
             .used(inst)
-            .all(|part| is_above(part.value) || definitions.insts[part.value].is_some_and(|inst| is_candidate.contains(&inst)));
+            .all(|part| is_above(part.value) || definitions.defining_insts[part.value].is_some_and(|inst| is_candidate.contains(&inst)));
         if is_available && is_speculatable(function, inst) {
             candidates.push(inst);
             is_candidate.insert(inst);
@@ -247,7 +249,7 @@ fn choose_instructions_to_hoist(
             let mut work = vec![inst];
             while let Some(next) = work.pop() {
                 for part in function.used(next) {
-                    let source = definitions.insts[part.value].filter(|source| is_candidate.contains(source));
+                    let source = definitions.defining_insts[part.value].filter(|source| is_candidate.contains(source));
                     if let Some(source) = source.filter(|source| !chosen_insts.contains(source) && !slice.contains(source)) {
                         slice.push(source);
                         work.push(source);
@@ -272,7 +274,7 @@ fn choose_instructions_to_hoist(
     // An operand of variable latency that is computed in `above` itself arrives late: an instruction that reads it there would delay the
     // branch.
     let is_late = |value: Value| {
-        let inst = definitions.insts[value].filter(|_| definitions.blocks[value] == Some(above));
+        let inst = definitions.defining_insts[value].filter(|_| definitions.blocks[value] == Some(above));
         inst.and_then(|inst| sched_class_of(function, inst)).is_some_and(|class| context.model.time(class).is_some())
     };
     for inst in candidates {
@@ -282,7 +284,7 @@ fn choose_instructions_to_hoist(
         let needed = result_register_count(function, inst);
         let is_early = function.used(inst).all(|part| {
             is_above(part.value) && !is_late(part.value)
-                || definitions.insts[part.value].is_some_and(|source| chosen_insts.contains(&source))
+                || definitions.defining_insts[part.value].is_some_and(|source| chosen_insts.contains(&source))
         });
         // A copy or a pack takes no issue slot; it moves only together with an instruction that needs it.
         let is_machine = function.insts[inst].op.machine().is_some();

@@ -250,8 +250,8 @@ fn random_topological_order(graph: &Graph, random: &mut Random) -> Vec<usize> {
     order
 }
 
-/// Every order that respects the edges of the graph must keep all conflicting items in order. The checker must accept exactly the orders
-/// that keep them, for legal and for illegal orders.
+/// On random code, every order that respects the edges of the graph keeps all pairs of conflicting items in order, and the checker accepts
+/// an order if and only if it keeps these pairs in order. Legal and illegal orders are tried.
 #[test]
 fn graph_and_checker_agree_with_the_rules_on_random_code() {
     let mut random = Random(7);

@@ -12,7 +12,9 @@ mod figures;
 
 use super::fields;
 use super::latency_hiding::{self, LatencyDistances};
-use super::timeline::{self, BlockTiming, ControlLookup, FlowSummary, HardwareFigures, InFlightAtBoundary, ItemListing, LatencyAssumption};
+use super::timeline::{
+    self, BlockTiming, ControlLookup, HardwareFigures, InFlightAtBoundary, ItemListing, LatencyAssumption, LoopsAndFrequencies,
+};
 use crate::backend::AllocationStage;
 use crate::code::{Item, RegisterClass, SchedCode};
 use crate::function::LiveValues;
@@ -162,7 +164,7 @@ pub struct FinalCode<'a> {
     /// The control word of each instruction.
     pub controls: ControlLookup<'a>,
     /// Loops and execution frequencies, computed before block layout.
-    pub flow_summary: &'a FlowSummary,
+    pub loops_and_frequencies: &'a LoopsAndFrequencies,
     /// The statistics before register allocation.
     pub before: &'a FunctionStatistics,
 }
@@ -172,25 +174,25 @@ pub fn gather_statistics(function: &Function, figures: HardwareFigures<'_>, fina
     let stage = if final_code.is_none() { AllocationStage::Pre } else { AllocationStage::Post };
     let divergent = final_code.map_or_else(|| divergent_blocks(function), |code| code.before.divergent_blocks.clone());
     let own;
-    let flow_summary = match final_code {
-        Some(code) => code.flow_summary,
+    let loops_and_frequencies = match final_code {
+        Some(code) => code.loops_and_frequencies,
         None => {
-            own = FlowSummary::new(function, &divergent);
+            own = LoopsAndFrequencies::new(function, &divergent);
             &own
         }
     };
     let listing = ItemListing::new(function);
     let controls = final_code.map(|code| code.controls);
-    let usual = block_times(function, &listing, flow_summary, figures, LatencyAssumption::Usual, controls);
-    let worst = block_times(function, &listing, flow_summary, figures, LatencyAssumption::Worst, controls);
+    let usual = block_times(function, &listing, loops_and_frequencies, figures, LatencyAssumption::Usual, controls);
+    let worst = block_times(function, &listing, loops_and_frequencies, figures, LatencyAssumption::Worst, controls);
     let mut statistics = FunctionStatistics::empty(stage);
     let mut pressure = PressureMeter::new(function, &listing);
     for (block, range) in &listing.blocks {
         let (Some(usual), Some(worst)) = (usual.get(block), worst.get(block)) else { continue };
-        let executions = flow_summary.by_analysis.total[*block];
+        let executions = loops_and_frequencies.by_analysis.total[*block];
         statistics.latency += usual.total_cycles(executions);
-        statistics.average_latency += usual.total_cycles(flow_summary.never_divergent.total[*block]);
-        statistics.worst_latency += worst.total_cycles(flow_summary.always_divergent.total[*block]);
+        statistics.average_latency += usual.total_cycles(loops_and_frequencies.never_divergent.total[*block]);
+        statistics.worst_latency += worst.total_cycles(loops_and_frequencies.always_divergent.total[*block]);
         statistics.count_block(function, *block, &listing.code, range, figures, executions);
         let insts = &function.blocks[*block].insts;
         latency_hiding::add_block(&mut statistics.latency_distances, &listing.code, range, insts, controls);
@@ -200,7 +202,7 @@ pub fn gather_statistics(function: &Function, figures: HardwareFigures<'_>, fina
         };
         statistics.blocks.push(block_schedule(function, *block, &usual.timing, executions, live));
     }
-    statistics.loops = loop_metrics(function, flow_summary, &statistics.blocks);
+    statistics.loops = loop_metrics(function, loops_and_frequencies, &statistics.blocks);
     statistics.divergent_blocks = divergent;
     statistics
 }
@@ -226,7 +228,7 @@ impl BlockTime {
 fn block_times(
     function: &Function,
     listing: &ItemListing,
-    flow_summary: &FlowSummary,
+    loops_and_frequencies: &LoopsAndFrequencies,
     figures: HardwareFigures<'_>,
     assumption: LatencyAssumption,
     controls: Option<ControlLookup<'_>>,
@@ -255,10 +257,11 @@ fn block_times(
     let mut found = FxHashMap::default();
     // Two iterations: the first finds the results in flight along back edges, the second uses them.
     for _ in 0..2 {
-        for &block in &flow_summary.order {
-            let is_header = !flow_summary.back_edge_predecessors[block].is_empty();
-            let mut first = merge(&ends, &flow_summary.forward_predecessors[block], block);
-            let mut in_flight = if is_header { merge(&ends, &flow_summary.back_edge_predecessors[block], block) } else { first.clone() };
+        for &block in &loops_and_frequencies.order {
+            let is_header = !loops_and_frequencies.back_edge_predecessors[block].is_empty();
+            let mut first = merge(&ends, &loops_and_frequencies.forward_predecessors[block], block);
+            let mut in_flight =
+                if is_header { merge(&ends, &loops_and_frequencies.back_edge_predecessors[block], block) } else { first.clone() };
             if let Some(timing) = time(block, &mut in_flight) {
                 let first_cycles = is_header.then(|| time(block, &mut first)).flatten().map_or(0, |timing| timing.cycles);
                 found.insert(block, BlockTime { first_iteration_extra: first_cycles.saturating_sub(timing.cycles), timing });
@@ -289,8 +292,8 @@ fn block_schedule(function: &Function, block: Block, timing: &BlockTiming, execu
 }
 
 /// Returns the statistics of one iteration of each loop.
-fn loop_metrics(function: &Function, flow_summary: &FlowSummary, blocks: &[BlockSchedule]) -> Vec<LoopMetrics> {
-    let FlowSummary { loops, by_analysis: frequencies, .. } = flow_summary;
+fn loop_metrics(function: &Function, loops_and_frequencies: &LoopsAndFrequencies, blocks: &[BlockSchedule]) -> Vec<LoopMetrics> {
+    let LoopsAndFrequencies { loops, by_analysis: frequencies, .. } = loops_and_frequencies;
     let by_block: FxHashMap<Block, &BlockSchedule> = blocks.iter().map(|known| (known.block, known)).collect();
     let metrics = |id| {
         let header = loops.get(id).header;

@@ -43,7 +43,7 @@ pub struct RegisterTarget {
     /// Warps per scheduler that must stay resident.
     pub warps: u32,
     /// Blocks per multiprocessor that must stay resident, and threads per block. `None` if no block size is declared or no block fits.
-    pub blocks: Option<(u32, u32)>,
+    pub blocks_and_threads: Option<(u32, u32)>,
     /// Maximum number of registers per thread with which `warps` or `blocks` stay resident.
     pub max_for_occupancy: i32,
     /// The target: the number of registers that may be live.
@@ -59,11 +59,11 @@ impl RegisterTarget {
         // Number of registers allocated to a thread beyond the live ones.
         let beyond = bounds.alignment_gaps + bounds.reserved;
         let allocated = (live + beyond).min(bounds.limit + bounds.reserved).saturating_add(unit - 1) / unit * unit;
-        let (warps, blocks, max_for_occupancy) =
+        let (warps, blocks_and_threads, max_for_occupancy) =
             occupancy_by_blocks(allocated, machine, bounds).unwrap_or_else(|| occupancy_by_warps(allocated, unit, machine, bounds));
         // A requested target replaces the computed one, but the limit applies to both.
         let registers = bounds.requested.unwrap_or(max_for_occupancy - beyond).min(bounds.limit - bounds.alignment_gaps).max(1);
-        RegisterTarget { live, unit, allocated, warps, blocks, max_for_occupancy, registers, bounds: *bounds }
+        RegisterTarget { live, unit, allocated, warps, blocks_and_threads, max_for_occupancy, registers, bounds: *bounds }
     }
 
     /// Returns whether the register limit [`RegisterTargetBounds::limit`], and not occupancy alone, determines the target.
@@ -103,7 +103,7 @@ impl fmt::Display for RegisterTarget {
         let RegisterTarget { live, unit, allocated, warps, max_for_occupancy, registers, bounds, .. } = self;
         let beyond = bounds.alignment_gaps + bounds.reserved;
         write!(f, "target {registers} registers: {live} were live, with {beyond} more in units of {unit} a thread gets {allocated}, ")?;
-        match self.blocks {
+        match self.blocks_and_threads {
             Some((blocks, threads)) => write!(f, "{blocks} blocks of {threads} threads")?,
             None => write!(f, "{warps} warps of a scheduler")?,
         }
@@ -150,10 +150,10 @@ mod tests {
     fn target_keeps_resident_blocks() {
         let launch = |threads| Some(Launch { threads, ..Launch::default() });
         let found = target(30, launch(1024), 253);
-        assert_eq!((found.blocks, found.warps, found.max_for_occupancy, found.registers), (Some((1, 1024)), 8, 64, 58));
+        assert_eq!((found.blocks_and_threads, found.warps, found.max_for_occupancy, found.registers), (Some((1, 1024)), 8, 64, 58));
         assert!(found.to_string().contains("1 blocks of 1024 threads stay resident up to 64"), "{found}");
         // The example of the best practices guide: blocks of 128 threads with 37 registers; 12 blocks are resident.
-        assert_eq!(target(31, launch(128), 253).blocks, Some((12, 128)));
+        assert_eq!(target(31, launch(128), 253).blocks_and_threads, Some((12, 128)));
         // Shared memory allows one block only, so all registers are free.
         let shared = Some(Launch { threads: 128, static_shared: 160 << 10, ..Launch::default() });
         assert_eq!(target(30, shared, 253).registers, 249);
@@ -174,7 +174,7 @@ mod tests {
             "{found}"
         );
         let found = half(50, Some(Launch { threads: 512, ..Launch::default() }));
-        assert_eq!((found.allocated, found.blocks, found.warps, found.max_for_occupancy), (56, Some((1, 512)), 4, 128));
+        assert_eq!((found.allocated, found.blocks_and_threads, found.warps, found.max_for_occupancy), (56, Some((1, 512)), 4, 128));
     }
 
     #[test]
@@ -190,6 +190,6 @@ mod tests {
         assert!(found.is_bound_by_register_limit() && found.to_string().ends_with("30 is the limit"), "{found}");
         // Blocks of 416 threads can launch with at most 128 registers per thread. 153 live registers will be spilled.
         let found = target(153, Some(Launch { threads: 416, ..Launch::default() }), 126);
-        assert_eq!((found.allocated, found.blocks, found.registers), (128, Some((1, 416)), 122));
+        assert_eq!((found.allocated, found.blocks_and_threads, found.registers), (128, Some((1, 416)), 122));
     }
 }

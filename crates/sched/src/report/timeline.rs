@@ -74,8 +74,8 @@ impl ItemListing {
         let numbers = function.is_ssa.then(|| from_ir::ValueNumbers::new(function));
         let mut code = numbers.as_ref().map_or_else(from_machine::empty, from_ir::ValueNumbers::empty);
         let products = match &numbers {
-            Some(numbers) => ProductRegisters::on_values(function, numbers),
-            None => ProductRegisters::on_registers(function),
+            Some(numbers) => ProductRegisters::find_on_values(function, numbers),
+            None => ProductRegisters::find_on_registers(function),
         };
         let mut blocks = Vec::with_capacity(function.layout.len());
         for &block in &function.layout {
@@ -285,7 +285,7 @@ pub fn estimate_by_controls(
 
 /// Loops and execution frequencies of a function. Must be computed before block layout, which removes jumps to the next block.
 #[derive(Clone, Debug)]
-pub struct FlowSummary {
+pub struct LoopsAndFrequencies {
     /// Reachable blocks in reverse post-order.
     pub order: Vec<Block>,
     /// For each block, its predecessors by forward edges.
@@ -302,9 +302,9 @@ pub struct FlowSummary {
     pub always_divergent: BlockFrequencies,
 }
 
-impl FlowSummary {
+impl LoopsAndFrequencies {
     /// Computes loops and execution frequencies of a function. `divergent` has the blocks that end in a divergent branch.
-    pub fn new(function: &Function, divergent: &FxHashSet<Block>) -> FlowSummary {
+    pub fn new(function: &Function, divergent: &FxHashSet<Block>) -> LoopsAndFrequencies {
         let flow = ControlFlow::compute(function);
         let loops = Loops::compute(function, &flow);
         let mut forward_predecessors: IndexVec<Block, Vec<Block>> = IndexVec::filled(function.blocks.len(), Vec::new());
@@ -317,7 +317,7 @@ impl FlowSummary {
         let frequencies = |divergence| BlockFrequencies::compute(function, &flow, &loops, LOOP_MODEL, divergence);
         let (by_analysis, never_divergent, always_divergent) =
             (frequencies(Divergence::At(divergent)), frequencies(Divergence::Never), frequencies(Divergence::Always));
-        FlowSummary {
+        LoopsAndFrequencies {
             order: flow.reverse_post_order().to_vec(),
             forward_predecessors,
             back_edge_predecessors,

@@ -41,7 +41,7 @@ impl<T: Ord + Copy> Queue<T> {
     /// Inserts an entry at its place in the sorted order.
     fn insert(&mut self, entry: T) {
         let at = self.list.partition_point(|other| *other < entry);
-        // The entry is larger than the whole vector, so it may also be larger than entries of the tree.
+        // The entry sorts after every entry of the vector, so it may also belong after some entries of the tree.
         if at == self.list.len() && !self.tree.is_empty() {
             self.tree.insert(entry);
             return;
