@@ -33,6 +33,7 @@ use std::ops::ControlFlow;
 
 use oriole_hardware::units::UNITS;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::budget::SearchBudget;
 use super::clock::{Clock, Length, lower_bound, release};
@@ -141,7 +142,6 @@ fn is_shortest(region: &Region<'_>, proposal: &Proposal) -> bool {
 }
 
 /// A partial schedule: the state after some items of the region have issued. Vectors are indexed by node.
-#[derive(Clone)]
 struct PartialSchedule<'a, 'g> {
     /// Set of the issued items; bit n is node n.
     issued_set: u32,
@@ -155,6 +155,38 @@ struct PartialSchedule<'a, 'g> {
     length: Length,
     /// The live registers after the issued items; `None` if registers are not counted.
     live: Option<Live<'g>>,
+}
+
+impl Clone for PartialSchedule<'_, '_> {
+    fn clone(&self) -> Self {
+        PartialSchedule {
+            clock: self.clock.clone(),
+            earliest: self.earliest.clone(),
+            unissued_predecessors: self.unissued_predecessors.clone(),
+            live: self.live.clone(),
+            ..*self
+        }
+    }
+
+    /// Copies `other` into the memory of this one.
+    fn clone_from(&mut self, other: &Self) {
+        (self.issued_set, self.length) = (other.issued_set, other.length);
+        self.clock.clone_from(&other.clock);
+        self.earliest.clone_from(&other.earliest);
+        self.unissued_predecessors.clone_from(&other.unissued_predecessors);
+        self.live.clone_from(&other.live);
+    }
+}
+
+/// Memory of a computation that the search repeats at each step, kept to avoid allocations.
+#[derive(Default)]
+struct StepScratch {
+    /// For each node, the first cycle in which it can issue.
+    heads: Vec<u32>,
+    /// For each instruction that has not issued: its head, and its two tails ([`issue_slot_lower_bound`]).
+    slots: Vec<(u32, u32, u32)>,
+    /// For each instruction that has not been placed in an issue slot: its head and one of its tails.
+    open_slots: Vec<(u32, u32)>,
 }
 
 /// The properties of a partial schedule on which the length of its completions depends. A partial schedule that is in no property better
@@ -190,6 +222,10 @@ struct BranchAndBound<'a, 'g> {
     groups: Option<&'g Groups>,
     /// Number of steps that the search may still take.
     steps_left: usize,
+    /// Partial schedules that are not in use; their memory is used again.
+    unused: Vec<PartialSchedule<'a, 'g>>,
+    /// Memory of the computations of a step.
+    scratch: StepScratch,
 }
 
 impl<'a, 'g> BranchAndBound<'a, 'g> {
@@ -217,6 +253,8 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
             seen_orders: FxHashMap::default(),
             groups,
             steps_left: steps,
+            unused: Vec::new(),
+            scratch: StepScratch::default(),
         };
         tree.best_objective = tree.objective(length, excess, registers);
         tree
@@ -261,7 +299,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
             partial.earliest[node as usize].max(partial.clock.cycle).max(free)
         };
         let is_ready = |&node: &u32| partial.issued_set & (1 << node) == 0 && partial.unissued_predecessors[node as usize] == 0;
-        let mut ready: Vec<u32> = (0..items).filter(is_ready).collect();
+        let mut ready: SmallVec<[u32; MAX_SEARCHED_ITEMS]> = (0..items).filter(is_ready).collect();
         // Items that can issue soonest and have the longest paths are tried first, so that a good order is found early and prunes the rest.
         ready.sort_by_key(|&node| (start(node), std::cmp::Reverse(analysis.heights[node as usize]), node));
         for &node in &ready {
@@ -270,20 +308,28 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
             }
             self.steps_left -= 1;
             let next = self.issue(partial, node);
-            if self.completion_bound(&next) >= self.best_objective || self.is_dominated(&next) {
-                continue;
+            let mut flow = ControlFlow::Continue(());
+            if self.completion_bound(&next) < self.best_objective && !self.is_dominated(&next) {
+                self.current_order.push(node);
+                flow = self.search_completions(&next, budget);
+                self.current_order.pop();
             }
-            self.current_order.push(node);
-            let flow = self.search_completions(&next, budget);
-            self.current_order.pop();
+            self.unused.push(next);
             flow?;
         }
         ControlFlow::Continue(())
     }
 
     /// Returns a copy of the partial schedule in which `node` issues next.
-    fn issue(&self, partial: &PartialSchedule<'a, 'g>, node: u32) -> PartialSchedule<'a, 'g> {
-        let (mut next, graph, item) = (partial.clone(), self.analysis.region.graph, self.analysis.item(node));
+    fn issue(&mut self, partial: &PartialSchedule<'a, 'g>, node: u32) -> PartialSchedule<'a, 'g> {
+        let mut next = match self.unused.pop() {
+            Some(mut next) => {
+                next.clone_from(partial);
+                next
+            }
+            None => partial.clone(),
+        };
+        let (graph, item) = (self.analysis.region.graph, self.analysis.item(node));
         let at = next.clock.issue(item.class, item.opcode.is_none(), next.earliest[node as usize]);
         next.issued_set |= 1 << node;
         next.length.add(at, graph.tail(node));
@@ -301,12 +347,14 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
     }
 
     /// Returns a lower bound on the objective ([`BranchAndBound::objective`]) of all completions of a partial schedule.
-    fn completion_bound(&self, partial: &PartialSchedule<'a, 'g>) -> (i32, u32) {
+    fn completion_bound(&mut self, partial: &PartialSchedule<'a, 'g>) -> (i32, u32) {
         let (analysis, graph) = (self.analysis, self.analysis.region.graph);
         let items = graph.items();
         let is_open = |node: u32| node as usize >= items || partial.issued_set & (1 << node) == 0;
         // The head of an item that has not issued is raised by the dependences on other items that have not issued.
-        let mut heads: Vec<u32> = partial.earliest.iter().map(|&earliest| earliest.max(partial.clock.cycle)).collect();
+        let StepScratch { heads, slots, open_slots } = &mut self.scratch;
+        heads.clear();
+        heads.extend(partial.earliest.iter().map(|&earliest| earliest.max(partial.clock.cycle)));
         for &node in graph.order.iter().filter(|&&node| is_open(node)) {
             for edge in graph.successors(node) {
                 let to = edge.node as usize;
@@ -314,7 +362,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
             }
         }
         let mut length = partial.length;
-        let mut slots: Vec<(u32, u32, u32)> = Vec::with_capacity(items);
+        slots.clear();
         let mut busy = [(0, 0, u32::MAX); UNITS];
         for node in (0..items as u32).filter(|&node| is_open(node)) {
             let (head, done) = (heads[node as usize], analysis.heights[node as usize].max(1));
@@ -332,8 +380,8 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         for (sum, longest, first) in busy.into_iter().filter(|(sum, ..)| *sum > 0) {
             length.issued = length.issued.max(first + (sum - longest) + 1);
         }
-        length.issued = length.issued.max(issue_slot_lower_bound(&slots, |slot| slot.1));
-        length.done = length.done.max(issue_slot_lower_bound(&slots, |slot| slot.2)).max(length.issued);
+        length.issued = length.issued.max(issue_slot_lower_bound(slots, open_slots, |slot| slot.1));
+        length.done = length.done.max(issue_slot_lower_bound(slots, open_slots, |slot| slot.2)).max(length.issued);
         self.objective_of(partial, length)
     }
 
@@ -343,8 +391,9 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         let cycle = partial.clock.cycle;
         let items = self.analysis.region.graph.items() as u32;
         let is_open = |node: usize| node >= items as usize || partial.issued_set & (1 << node) == 0;
-        let earliest: Vec<u32> =
-            partial.earliest.iter().enumerate().map(|(node, &at)| if is_open(node) { at.max(cycle) } else { 0 }).collect();
+        let earliest = &mut self.scratch.heads;
+        earliest.clear();
+        earliest.extend(partial.earliest.iter().enumerate().map(|(node, &at)| if is_open(node) { at.max(cycle) } else { 0 }));
         let free = partial.clock.unit_free_cycles.map(|free| free.max(cycle));
         let peak = partial.live.as_ref().map_or([0; 4], Live::peak);
         let seen_orders = self.seen_orders.entry(partial.issued_set).or_default();
@@ -354,14 +403,14 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
                 && other.length.issued <= partial.length.issued
                 && other.length.done <= partial.length.done
                 && all(&other.unit_free_cycles, &free)
-                && all(&other.earliest, &earliest)
+                && all(&other.earliest, earliest)
                 && other.peak.iter().zip(peak).all(|(other, peak)| *other <= peak)
         };
         if seen_orders.iter().any(dominates) {
             return true;
         }
         if seen_orders.len() < MAX_SEEN_ORDERS_PER_SET {
-            seen_orders.push(SeenOrder { cycle, unit_free_cycles: free, length: partial.length, earliest, peak });
+            seen_orders.push(SeenOrder { cycle, unit_free_cycles: free, length: partial.length, earliest: earliest.clone(), peak });
         }
         false
     }
@@ -369,9 +418,10 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
 
 /// Returns the minimum, over all orders of items that take one issue slot each, of the maximum of issue cycle plus tail, in cycles. Each
 /// item in `slots` has a head (its first possible cycle) and two tails, of which the function `tail` selects one. Jackson's rule gives the
-/// optimum: in each cycle, the available item with the longest tail issues.
-fn issue_slot_lower_bound(slots: &[(u32, u32, u32)], tail: impl Fn(&(u32, u32, u32)) -> u32) -> u32 {
-    let mut open: Vec<(u32, u32)> = slots.iter().map(|slot| (slot.0, tail(slot))).collect();
+/// optimum: in each cycle, the available item with the longest tail issues. `open` is working memory; its contents are replaced.
+fn issue_slot_lower_bound(slots: &[(u32, u32, u32)], open: &mut Vec<(u32, u32)>, tail: impl Fn(&(u32, u32, u32)) -> u32) -> u32 {
+    open.clear();
+    open.extend(slots.iter().map(|slot| (slot.0, tail(slot))));
     let (mut cycle, mut longest) = (0, 0);
     while !open.is_empty() {
         let first = open.iter().map(|slot| slot.0).min().unwrap_or(cycle);
@@ -507,7 +557,8 @@ mod tests {
     fn one_slot_bound_follows_jacksons_rule() {
         // Heads 0, 0, 1 and tails 1, 5, 7: in cycle 0 the item with tail 5 issues, in cycle 1 that with tail 7, in cycle 2 that with tail
         // 1.
-        assert_eq!(issue_slot_lower_bound(&[(0, 1, 0), (0, 5, 0), (1, 7, 0)], |slot| slot.1), 8);
-        assert_eq!(issue_slot_lower_bound(&[], |slot| slot.1), 0);
+        let mut open = Vec::new();
+        assert_eq!(issue_slot_lower_bound(&[(0, 1, 0), (0, 5, 0), (1, 7, 0)], &mut open, |slot| slot.1), 8);
+        assert_eq!(issue_slot_lower_bound(&[], &mut open, |slot| slot.1), 0);
     }
 }

@@ -182,7 +182,6 @@ impl RegionGroup {
 }
 
 /// Counts the live registers at the current position of a scheduling pass, forward or backward.
-#[derive(Clone)]
 pub(in crate::backend) struct Live<'a> {
     /// The register groups of the region.
     groups: &'a Groups,
@@ -197,6 +196,20 @@ pub(in crate::backend) struct Live<'a> {
     counts: Counts,
     /// Maximum number of live registers of each class since the start of the pass.
     peak: Counts,
+}
+
+impl Clone for Live<'_> {
+    fn clone(&self) -> Self {
+        Live { live: self.live.clone(), unplaced_readers: self.unplaced_readers.clone(), ..*self }
+    }
+
+    /// Copies the state of `other` into the memory of this one.
+    fn clone_from(&mut self, other: &Self) {
+        self.live.clone_from(&other.live);
+        self.unplaced_readers.clone_from(&other.unplaced_readers);
+        (self.groups, self.direction) = (other.groups, other.direction);
+        (self.counts, self.peak) = (other.counts, other.peak);
+    }
 }
 
 impl<'a> Live<'a> {
