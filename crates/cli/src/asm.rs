@@ -39,7 +39,7 @@ pub struct AsmArguments {
 
 pub fn run(arguments: &AsmArguments) -> ExitCode {
     let name = if arguments.file == "-" { "<stdin>" } else { &arguments.file };
-    if let Err(message) = refuse_overwriting(&arguments.file, &arguments.output) {
+    if let Err(message) = refuse_overwriting([arguments.file.as_str()], [arguments.output.as_str()]) {
         errln!("error: {message}");
         return ExitCode::from(2);
     }

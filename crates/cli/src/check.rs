@@ -11,7 +11,6 @@ use oriole_ptx::source::{LineIndex, Source};
 use oriole_ptx::{Checked, Options};
 use oriole_ptxas::file_name::unescape;
 
-use crate::colour::Colour;
 use crate::print;
 
 /// Parse and check PTX files; no GPU and no CUDA needed.
@@ -49,13 +48,9 @@ pub struct CheckArguments {
     /// Stop after this many errors in a file
     #[arg(long, default_value_t = 100, value_name = "N")]
     error_limit: usize,
-    /// When to use colours; `auto` is on a terminal, unless NO_COLOR is set
-    #[arg(long, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
-    color: Colour,
 }
 
-pub fn run(arguments: &CheckArguments) -> ExitCode {
-    let style = arguments.color.style();
+pub fn run(arguments: &CheckArguments, style: Style) -> ExitCode {
     let mut all_valid = true;
     for file in &arguments.files {
         match read_input(file) {

@@ -1,18 +1,19 @@
 //! `oriole compile`: compiles PTX to a cubin.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use oriole_ptx::diag::Style;
 use oriole_ptxas::file_name::unescape;
 
 use crate::batch;
 use crate::cache::{self, Cache};
 use crate::check::read_input;
-use crate::colour::Colour;
 use crate::compile_file::{self, Job, Settings, USAGE};
+use crate::console::refuse_overwriting;
 use crate::pass_options::{self, PassArguments};
 use crate::print;
 use crate::progress::ProgressLine;
@@ -82,9 +83,6 @@ pub struct CompileArguments {
     /// Print what each function needs as JSON, one object a line, and errors and warnings of PTX as `oriole check --json` does
     #[arg(long)]
     pub json: bool,
-    /// When to use colours; `auto` is on a terminal, unless NO_COLOR is set
-    #[arg(long, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
-    pub color: Colour,
     /// Check the code after every pass
     #[arg(long)]
     pub verify: bool,
@@ -92,7 +90,7 @@ pub struct CompileArguments {
     pub passes: PassArguments,
 }
 
-pub fn run(arguments: &CompileArguments) -> ExitCode {
+pub fn run(arguments: &CompileArguments, style: Style) -> ExitCode {
     if arguments.passes.wants_list() {
         print::out(pass_options::list().as_bytes());
         return ExitCode::SUCCESS;
@@ -101,7 +99,7 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
         print::out(text.as_bytes());
         return ExitCode::SUCCESS;
     }
-    let prepared = settings(arguments).and_then(|settings| Ok((settings, jobs(arguments)?)));
+    let prepared = settings(arguments, style).and_then(|settings| Ok((settings, jobs(arguments)?)));
     let (settings, jobs) = match prepared {
         Ok(prepared) => prepared,
         Err(message) => {
@@ -125,7 +123,7 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
 const LEAST_REGISTERS: u32 = 24;
 
 /// Returns the settings that hold for all files.
-fn settings(arguments: &CompileArguments) -> Result<Settings<'_>, String> {
+fn settings(arguments: &CompileArguments, style: Style) -> Result<Settings<'_>, String> {
     let profile = match arguments.hw_profile.as_deref() {
         Some(file) => {
             let text = read_input(file).map_err(|error| format!("{file}: {error}"))?;
@@ -139,7 +137,7 @@ fn settings(arguments: &CompileArguments) -> Result<Settings<'_>, String> {
     let (scheduling, passes) = (arguments.sched_choice.scheduling()?, arguments.passes.options()?);
     // Several files have a line of their own; the messages of bisection come while the compiler works.
     let shows_progress = arguments.files.len() == 1 && passes.bisect.is_none();
-    Ok(Settings { arguments, scheduling, passes, profile, shows_progress, cache: open_cache(arguments)? })
+    Ok(Settings { arguments, style, scheduling, passes, profile, shows_progress, cache: open_cache(arguments)? })
 }
 
 /// Opens the cache, unless the options request reports that only a compilation gives.
@@ -182,7 +180,9 @@ fn jobs(arguments: &CompileArguments) -> Result<Vec<Job<'_>>, String> {
         }
         None => files.iter().map(|file| Job { file, output: arguments.output.clone() }).collect(),
     };
-    refuse_overwriting(&jobs)?;
+    let inputs = files.iter().chain(&arguments.hw_profile).map(String::as_str);
+    let outputs = jobs.iter().filter_map(|job| job.output.as_deref()).chain(arguments.sched_output.trace_file());
+    refuse_overwriting(inputs, outputs)?;
     Ok(jobs)
 }
 
@@ -202,16 +202,4 @@ fn jobs_in_folder<'a>(files: &'a [String], folder: &Path) -> Result<Vec<Job<'a>>
         jobs.push(Job { file, output: Some(output) });
     }
     Ok(jobs)
-}
-
-/// Refuses outputs that would overwrite one of the inputs.
-fn refuse_overwriting(jobs: &[Job<'_>]) -> Result<(), String> {
-    let inputs: BTreeSet<PathBuf> =
-        jobs.iter().filter(|job| job.file != "-").filter_map(|job| fs::canonicalize(unescape(job.file)).ok()).collect();
-    for output in jobs.iter().filter_map(|job| job.output.as_deref()).filter(|output| *output != "-") {
-        if fs::canonicalize(unescape(output)).is_ok_and(|output| inputs.contains(&output)) {
-            return Err(format!("{output}: the output would overwrite the input"));
-        }
-    }
-    Ok(())
 }

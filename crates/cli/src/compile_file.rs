@@ -30,6 +30,8 @@ pub const USAGE: u8 = 2;
 /// The settings that hold for all files.
 pub struct Settings<'a> {
     pub arguments: &'a CompileArguments,
+    /// The style of messages on standard error.
+    pub style: Style,
     pub scheduling: Scheduling,
     pub passes: PassOptions,
     /// Name and text of the hardware profile to use instead of the built-in one.
@@ -65,7 +67,7 @@ fn compile(settings: &Settings<'_>, job: &Job<'_>) -> Result<u8, String> {
     let source = Source::new(name, &text);
     let report = |findings: &[Diagnostic]| match arguments.json {
         true => print_json(&source, findings),
-        false => show(&source, findings, arguments.color.style()),
+        false => show(&source, findings, settings.style),
     };
     let entry = match &settings.cache {
         Some(cache) => Some((cache, key(cache, settings, &text)?)),

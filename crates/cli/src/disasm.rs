@@ -117,10 +117,11 @@ impl Output {
             let targets: Vec<&str> = cubins.iter().map(|image| &image.target[..]).collect();
             return Err(format!("--control takes one cubin, and here are {}; --arch chooses one of {}", cubins.len(), targets.join(", ")));
         }
-        let (mut files, mut kernel_found) = (Vec::new(), arguments.kernel.is_none());
+        let (mut files, mut kernel_found, mut has_code) = (Vec::new(), arguments.kernel.is_none(), false);
         for (number, image) in cubins.iter().enumerate() {
             let cubin = image.cubin().map_err(|error| error.to_string())?;
             kernel_found |= cubin.functions().any(|function| Some(function.name) == arguments.kernel.as_deref());
+            has_code |= cubin.functions().next().is_some();
             if cubins.len() > 1 && !arguments.json {
                 self.image_header(image, number, cubins.len());
             }
@@ -131,7 +132,8 @@ impl Output {
         }
         match &arguments.kernel {
             Some(kernel) if !kernel_found => Err(format!("there is no kernel or function {kernel}")),
-            _ => Ok(()),
+            _ if has_code => Ok(()),
+            _ => Err("there is no machine code in this file".to_owned()),
         }
     }
 

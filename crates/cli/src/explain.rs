@@ -7,11 +7,12 @@ use oriole_cubin::ImageKind;
 use oriole_explain::text::Detail;
 use oriole_explain::{Explanation, Failure, Options, compare, explain_cubin, explain_module, html, measured, text};
 use oriole_isa::Target;
+use oriole_ptx::diag::Style;
 use oriole_ptx::source::Source;
 
 use crate::check::read_input;
 use crate::compile_file::{diagnostics, show};
-use crate::console::write_output;
+use crate::console::{refuse_overwriting, write_output};
 use crate::print;
 use crate::target_names;
 
@@ -73,8 +74,8 @@ pub struct ExplainArguments {
 const INPUT_ERROR: u8 = 1;
 const USAGE_ERROR: u8 = 2;
 
-pub fn run(arguments: &ExplainArguments) -> ExitCode {
-    match respond(arguments) {
+pub fn run(arguments: &ExplainArguments, style: Style) -> ExitCode {
+    match respond(arguments, style) {
         Ok(()) => ExitCode::SUCCESS,
         Err(code) => ExitCode::from(code),
     }
@@ -86,8 +87,11 @@ fn fail(message: &str, code: u8) -> u8 {
     code
 }
 
-fn respond(arguments: &ExplainArguments) -> Result<(), u8> {
-    let mut first = explain(arguments, &arguments.file)?;
+fn respond(arguments: &ExplainArguments, style: Style) -> Result<(), u8> {
+    let inputs = [Some(&arguments.file), arguments.other.as_ref(), arguments.against.as_ref(), arguments.measured.as_ref()];
+    let (inputs, page) = (inputs.into_iter().flatten().map(String::as_str), arguments.html.as_deref());
+    refuse_overwriting(inputs, page).map_err(|message| fail(&message, USAGE_ERROR))?;
+    let mut first = explain(arguments, &arguments.file, style)?;
     if let Some(path) = &arguments.measured {
         let data = read_input(path).map_err(|error| fail(&format!("{path}: {error}"), USAGE_ERROR))?;
         let samples = measured::read(&String::from_utf8_lossy(&data));
@@ -99,7 +103,7 @@ fn respond(arguments: &ExplainArguments) -> Result<(), u8> {
     let json = |text: serde_json::Result<String>| text.map_err(|error| fail(&error.to_string(), INPUT_ERROR));
     let output = match arguments.against.as_ref().or(arguments.other.as_ref()) {
         Some(other) => {
-            let second = explain(arguments, other)?;
+            let second = explain(arguments, other, style)?;
             let comparison = compare::compare(&first, &second);
             if let Some(path) = &arguments.html {
                 return write_page(path, &html::comparison::write(&first, &second, &comparison));
@@ -117,10 +121,10 @@ fn respond(arguments: &ExplainArguments) -> Result<(), u8> {
 }
 
 /// Explains one input.
-fn explain(arguments: &ExplainArguments, file: &str) -> Result<Explanation, u8> {
+fn explain(arguments: &ExplainArguments, file: &str, style: Style) -> Result<Explanation, u8> {
     let data = read_input(file).map_err(|error| fail(&format!("{file}: {error}"), USAGE_ERROR))?;
     let name = if file == "-" { "<stdin>" } else { file };
-    if is_machine_code(&data) { explain_image(arguments, name, &data) } else { explain_text(arguments, name, &data) }
+    if is_machine_code(&data) { explain_image(arguments, name, &data) } else { explain_text(arguments, name, &data, style) }
 }
 
 /// Returns whether a file is a cubin or a container of cubins. PTX is text without control characters.
@@ -138,9 +142,8 @@ fn options(arguments: &ExplainArguments, target: Target) -> Options {
     options
 }
 
-fn explain_text(arguments: &ExplainArguments, name: &str, data: &[u8]) -> Result<Explanation, u8> {
+fn explain_text(arguments: &ExplainArguments, name: &str, data: &[u8], style: Style) -> Result<Explanation, u8> {
     let source = Source::new(name, data);
-    let style = crate::colour::Colour::Auto.style();
     let checked = oriole_ptx::check(data, &oriole_ptx::Options::default());
     show(&source, &checked.diagnostics, style);
     if !checked.is_valid() {

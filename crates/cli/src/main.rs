@@ -32,7 +32,9 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use colour::Colour;
 use oriole_cli::sass;
+use oriole_ptx::diag::Style;
 use oriole_ptxas::file_name;
 
 /// An open PTX assembler for NVIDIA GPUs.
@@ -42,6 +44,9 @@ use oriole_ptxas::file_name;
 #[derive(Parser)]
 #[command(name = "oriole", version, max_term_width = 100)]
 struct Arguments {
+    /// When messages are coloured; `auto` is on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    color: Colour,
     #[command(subcommand)]
     command: Command,
 }
@@ -79,7 +84,7 @@ fn main() -> ExitCode {
 
 fn call() -> ExitCode {
     let code = match Arguments::try_parse_from(std::env::args_os().map(|argument| file_name::escape(&argument))) {
-        Ok(arguments) => run_command(arguments.command),
+        Ok(arguments) => run_command(arguments.command, arguments.color.style()),
         Err(error) if error.use_stderr() => {
             let _ = error.print();
             ExitCode::from(FAILURE)
@@ -92,13 +97,13 @@ fn call() -> ExitCode {
     print::finish(code, FAILURE)
 }
 
-fn run_command(command: Command) -> ExitCode {
+fn run_command(command: Command, style: Style) -> ExitCode {
     match command {
-        Command::Check(arguments) => check::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments, style),
         Command::Codes(arguments) => codes::run(&arguments),
-        Command::Compile(arguments) => compile::run(&arguments),
+        Command::Compile(arguments) => compile::run(&arguments, style),
         Command::Disasm(arguments) => disasm::run(&arguments),
-        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments, style),
         Command::Asm(arguments) => asm::run(&arguments),
         Command::Roundtrip(arguments) => roundtrip::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),

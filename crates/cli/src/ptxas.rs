@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cache::{Cache, Lookup};
-use oriole_ptxas::{CallOutcome, Message, MessageKind, ProgramCache, file_name};
+use oriole_ptxas::{CallOutcome, Message, MessageKind, ProgramCache, TOOL, file_name};
 
 /// Exit status for any mistake in PTX, options or file names, and for write errors.
 const FAILURE: u8 = 255;
@@ -37,10 +37,10 @@ fn call() -> ExitCode {
     match oriole_ptxas::run_with_cache(arguments, Vec::new(), &mut show, cache) {
         CallOutcome::Text(text) => print::out(text.as_bytes()),
         CallOutcome::Checked => {}
-        CallOutcome::Compiled { cubin, output_file } => {
+        CallOutcome::Compiled { cubin, output_file, tool } => {
             if output::write_file(file_name::unescape(&output_file), &cubin).is_err() {
                 let text = format!("Output file '{output_file}' could not be opened");
-                show(&Message { place: None, kind: MessageKind::Fatal, text: &text });
+                show(&Message { tool: &tool, place: None, kind: MessageKind::Fatal, text: &text });
                 return ExitCode::from(FAILURE);
             }
         }
@@ -96,5 +96,5 @@ fn key(cache: &Cache, request: &[&[u8]]) -> cache::Key {
 }
 
 fn warn(text: &str) {
-    show(&Message { place: None, kind: MessageKind::Warning, text });
+    show(&Message { tool: TOOL, place: None, kind: MessageKind::Warning, text });
 }

@@ -114,7 +114,7 @@ fn rescore_file(arguments: &RescoreArguments) -> Result<bool, Failure> {
         return Err("there is nothing to do without -o, --stats or --json".to_owned().into());
     }
     if let Some(output) = &arguments.output {
-        refuse_overwriting(&arguments.file, output)?;
+        refuse_overwriting([arguments.file.as_str()], [output.as_str()])?;
     }
     let of_file = |error: String| format!("{}: {error}", arguments.file);
     let data = read_input(&arguments.file).map_err(|error| of_file(error.to_string()))?;

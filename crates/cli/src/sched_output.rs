@@ -63,6 +63,11 @@ impl SchedulingOutput {
         self.sched_trace.as_ref().filter(|file| *file != "-").map(|_| "--sched-trace=FILE")
     }
 
+    /// Returns the file that the trace goes to; `None` if there is none.
+    pub fn trace_file(&self) -> Option<&str> {
+        self.sched_trace.as_deref()
+    }
+
     /// Prints the requested reports, one function after the other. The error is a message for the user.
     pub fn print(&self, reports: &[SchedulingReport]) -> Result<(), String> {
         let mut text = String::new();

@@ -62,6 +62,37 @@ fn outputs_do_not_overwrite_inputs() {
         assert_eq!(outcome.code, Some(2), "{arguments:?}");
         assert_eq!(outcome.stderr, format!("error: {}: the output would overwrite the input\n", arguments[3]));
     }
+    // Other names of the same file, outputs that are no cubins, and a standard input that is a file.
+    fs::hard_link(folder.join("k.ptx"), folder.join("hard.ptx")).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("hard.ptx", folder.join("soft.ptx")).unwrap();
+    #[cfg(not(unix))]
+    fs::copy(folder.join("k.ptx"), folder.join("soft.ptx")).unwrap();
+    fs::write(folder.join("sm_90.profile"), run(ORIOLE, &folder, &["profile", "--arch", "sm_90", "--export", "-"], "").stdout).unwrap();
+    let mut calls = vec![
+        ["explain", "k.ptx", "--html", "k.ptx", "--arch", "sm_90"],
+        ["explain", "k.ptx", "k.cubin", "--html", "./k.cubin", "-O3"],
+        ["compile", "k.ptx", "--hw-profile", "sm_90.profile", "-o", "sm_90.profile"],
+        ["compile", "k.ptx", "-o", "k.cubin", "--sched-trace=k.ptx", "-O3"],
+    ];
+    if cfg!(unix) {
+        calls.push(["compile", "k.ptx", "-o", "hard.ptx", "--arch", "sm_90"]);
+        calls.push(["compile", "soft.ptx", "-o", "hard.ptx", "--arch", "sm_90"]);
+        calls.push(["compile", "hard.ptx", "-o", "soft.ptx", "--arch", "sm_90"]);
+    }
+    for arguments in calls {
+        let outcome = run(ORIOLE, &folder, &arguments, "");
+        assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.ends_with(": the output would overwrite the input\n"), "{arguments:?}: {}", outcome.stderr);
+    }
+    #[cfg(target_os = "linux")]
+    {
+        let input = fs::File::open(folder.join("k.ptx")).unwrap();
+        let mut command = std::process::Command::new(ORIOLE);
+        let output = command.args(["compile", "-", "-o", "k.ptx"]).current_dir(&folder).stdin(input).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*errors), (Some(2), "error: k.ptx: the output would overwrite the input\n"));
+    }
     let read = |name: &str| fs::read(folder.join(name)).unwrap();
     assert_eq!((read("k.ptx"), read("k.sass"), read("k.cubin")), (VALID.into(), listing.into(), before));
 }

@@ -132,6 +132,14 @@ fn colours_are_used_on_request() {
     let call = |more: &[&str]| compile(&folder, &["wrong.ptx".to_owned()], &[&["-o", "x"], more].concat()).stderr;
     assert!(call(&["--color", "always"]).contains('\x1b'));
     assert!(!call(&["--color", "never"]).contains('\x1b'));
+    // The option is one of all commands, before and after their name.
+    for arguments in [
+        ["--color", "always", "check", "wrong.ptx"],
+        ["check", "--color", "always", "wrong.ptx"],
+        ["explain", "wrong.ptx", "--color", "always"],
+    ] {
+        assert!(run(ORIOLE, &folder, &arguments, "").stderr.contains('\x1b'), "{arguments:?}");
+    }
     // Standard error is not a terminal here.
     assert!(!call(&[]).contains('\x1b'));
 }

@@ -225,6 +225,34 @@ const CALLS: &[&str] = &[
     "-arch=sm_80 --disable-smem-reservation=false valid.ptx",
     "-arch=sm_80 --disable-smem-reservation=true valid.ptx",
     "-arch=sm_80 --blocks-are-clusters=true valid.ptx",
+    "-arch=sm_90 --blocks-are-clusters=true valid.ptx",
+    "-arch=compute_90 --disable-smem-reservation=true valid.ptx",
+    "-arch=compute_90 -maxrregcount=archmin valid.ptx",
+    "-arch=compute_90 -maxrregcount=32 valid.ptx",
+    "-arch=sm_90 --cloning=yes -Ofc=0 valid.ptx",
+    "-arch=sm_90 --cloning=x -Ofc=min valid.ptx",
+    "-arch=sm_90 --cloning=no -Ofc=max valid.ptx",
+    "-arch=compute_90 --cloning=yes -g valid.ptx",
+    "-arch=sm_90 --membermask-overlap=true --no-membermask-overlap=true valid.ptx",
+    "-arch=compute_90 -g -regUsageLevel=3 valid.ptx",
+    "-arch=sm_90 -O0 -regUsageLevel=3 valid.ptx",
+    "-arch=sm_90 -O1 -regUsageLevel=3 valid.ptx",
+    "-arch=sm_90 -nv-host missing valid.ptx",
+    "-arch=sm_90 -nv-host missing -c valid.ptx",
+    "-arch=compute_90 -nv-host missing -ewp valid.ptx",
+    "-arch=compute_90 -nv-host missing valid.ptx",
+    "-nv-host missing valid.ptx",
+    "-arch=sm_90 -g-tmem-access-check valid.ptx",
+    "-arch=compute_100a -g-tmem-access-check -gno-tmem-access-check -w valid.ptx",
+    "-legacy-bar-warp-wide-behavior valid.ptx",
+    "-arch=sm_90 -legacy-bar-warp-wide-behavior valid.ptx",
+    "-arch=compute_90 -legacy-bar-warp-wide-behavior -c valid.ptx",
+    "-arch=compute_90 -astoolspatch valid.ptx",
+    "-arch=sm_90 -astoolspatch valid.ptx",
+    "-arch=sm_90 -arch=sm_80 -tool-name x -legacy-bar-warp-wide-behavior valid.ptx",
+    "-arch=sm_80 -tool-name x -o none/out valid.ptx",
+    "-arch=sm_80 -tool-name x valid.ptx valid.ptx",
+    "-tool-name x -foo valid.ptx",
     "-arch=sm_80 -maxrregcount=1000 -warn-double-usage -dlcm=cg valid.ptx",
     "-arch=sm_80 -c -func-maxrregcount=10 valid.ptx",
     "-arch=sm_80 -c -func-maxrregcount=1000 valid.ptx",
@@ -346,6 +374,35 @@ fn exits_wait_for_errors() {
     }
     assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "k.ptx", "-o", "k.cubin"], ""), success());
     assert!(!run(env!("CARGO_BIN_EXE_oriole"), &folder, &["disasm", "k.cubin"], "").stdout.contains("ERRBAR"));
+}
+
+/// ptxas 13.0.88 marks all functions, with `-c` those that are no kernels too.
+#[test]
+fn blocks_are_clusters_in_all_functions() {
+    let folder = folder("blocks-are-clusters");
+    let text = ".version 7.8\n.target sm_80\n.address_size 64\n.visible .entry a() { ret; }\n.visible .entry b() { ret; }\n.visible .func f() { ret; }\n";
+    fs::write(folder.join("k.ptx"), text).unwrap();
+    let marked = |ptxas: &str, options: &[&str]| {
+        let arguments: Vec<&str> = ["-o", "out.cubin", "k.ptx"].iter().chain(options).copied().collect();
+        let outcome = run(ptxas, &folder, &arguments, "");
+        assert_eq!(outcome.code, Some(0), "{options:?}: {}", outcome.stderr);
+        let cubin = oriole_cubin::Cubin::read(&fs::read(folder.join("out.cubin")).unwrap()).unwrap();
+        let is_marked = |name: &str| {
+            let mark = oriole_cubin::info::AttributeCode::BLOCKS_ARE_CLUSTERS;
+            cubin.function_attributes(name).iter().any(|attribute| attribute.code == mark)
+        };
+        ["a", "b", "f"].map(is_marked)
+    };
+    let vendor = oriole_oracles::tool("ptxas");
+    let programs: Vec<&str> = [PTXAS].into_iter().chain(vendor.as_deref().and_then(std::path::Path::to_str)).collect();
+    for ptxas in programs {
+        for arch in ["-arch=sm_90", "-arch=sm_100"] {
+            assert_eq!(marked(ptxas, &[arch, "--blocks-are-clusters", "true"]), [true, true, false], "{ptxas} {arch}");
+            assert_eq!(marked(ptxas, &[arch, "--blocks-are-clusters", "true", "-c"]), [true, true, true], "{ptxas} {arch}");
+            assert_eq!(marked(ptxas, &[arch, "--blocks-are-clusters", "false", "-c"]), [false; 3], "{ptxas} {arch}");
+        }
+        assert_eq!(marked(ptxas, &["-arch=sm_80", "--blocks-are-clusters", "true"]), [false; 3], "{ptxas}");
+    }
 }
 
 /// As in ptxas, a relocatable object has all kernels; the names of `-e` must exist.

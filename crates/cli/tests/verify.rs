@@ -75,10 +75,16 @@ fn a_file_without_machine_code_is_an_error() {
     let folder = folder("verify_no_code");
     // The test program itself: an executable of the host.
     let host = env::current_exe().unwrap().display().to_string();
-    for command in ["verify", "roundtrip"] {
-        let outcome = run(ORIOLE, &folder, &[command, &host], "");
-        assert_eq!(outcome.code, Some(1), "{command}: {}", outcome.stdout);
-        assert!(outcome.stderr.contains("there is no machine code in this file"), "{command}: {}", outcome.stderr);
+    // A cubin without functions.
+    fs::write(folder.join("empty.ptx"), ".version 8.0\n.target sm_90\n.address_size 64\n").unwrap();
+    let compiled = run(ORIOLE, &folder, &["compile", "empty.ptx", "-o", "empty.cubin"], "");
+    assert_eq!(compiled.code, Some(0), "{}", compiled.stderr);
+    for command in ["verify", "roundtrip", "disasm"] {
+        for file in [&host[..], "empty.cubin"] {
+            let outcome = run(ORIOLE, &folder, &[command, file], "");
+            assert_eq!(outcome.code, Some(1), "{command}: {}", outcome.stdout);
+            assert!(outcome.stderr.contains("there is no machine code"), "{command}: {}", outcome.stderr);
+        }
     }
 }
 

@@ -225,12 +225,12 @@ fn mark_address_taken_functions(file: &mut build::Module, indices: &[FunctionInd
 }
 
 /// Returns the attributes that tell the CUDA driver how to form clusters of thread blocks.
-fn cluster_attributes(bounds: &LaunchBounds) -> Vec<Attribute> {
+fn cluster_attributes(bounds: &LaunchBounds, options: &Options) -> Vec<Attribute> {
     let mut attributes = Vec::new();
     if let Some(rank) = bounds.max_cluster_rank {
         attributes.push(Attribute::words(AttributeCode::MAX_CLUSTER_RANK, [rank]));
     }
-    if bounds.blocks_are_clusters {
+    if bounds.blocks_are_clusters || options.launch.blocks_are_clusters {
         attributes.push(Attribute::new(AttributeCode::BLOCKS_ARE_CLUSTERS, AttributeValue::Flag));
     }
     if bounds.explicit_cluster {
@@ -285,7 +285,7 @@ fn to_build_function(
     if let Some(threads) = &bounds.required_threads {
         extra.push(Attribute::words(AttributeCode::REQNTID, sizes_padded_to_three(threads)));
     }
-    extra.extend(cluster_attributes(bounds));
+    extra.extend(cluster_attributes(bounds, options));
     if options.relocatable && traits.names_image_banks() {
         extra.extend(images::relocatable_bank_attributes(function));
     }

@@ -188,6 +188,8 @@ pub struct LaunchOptions {
     pub min_blocks_per_sm: Option<u32>,
     /// Whether the launch bounds of the command line and [`Options::max_registers`] override directives in the PTX.
     pub override_directives: bool,
+    /// Whether all functions are marked as with `.blocksareclusters`: a launch counts its grid in clusters.
+    pub blocks_are_clusters: bool,
 }
 
 /// Whether instructions are scheduled, and in which mode (with which optimization goal).

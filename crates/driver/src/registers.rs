@@ -22,7 +22,7 @@ const MIN_MAXNREG: u32 = 24;
 
 /// Returns the launch bounds of a kernel: those of its directives, completed from the command line.
 pub fn complete_launch_bounds(directives: &LaunchBounds, options: &Options) -> LaunchBounds {
-    let LaunchOptions { max_threads, min_blocks_per_sm, override_directives } = options.launch;
+    let LaunchOptions { max_threads, min_blocks_per_sm, override_directives, .. } = options.launch;
     let mut bounds = directives.clone();
     if override_directives || directives.max_threads.is_none() && directives.required_threads.is_none() {
         bounds.max_threads = max_threads.map(Vec::from).or(bounds.max_threads);
@@ -164,7 +164,7 @@ mod tests {
     fn command_line_bounds_complete_or_override_directives() {
         let launch = |threads, blocks, override_directives| {
             let max_threads = (threads > 0).then_some([threads, 1, 1]);
-            options(None, LaunchOptions { max_threads, min_blocks_per_sm: blocks, override_directives })
+            options(None, LaunchOptions { max_threads, min_blocks_per_sm: blocks, override_directives, ..LaunchOptions::default() })
         };
         let none = LaunchBounds::default();
         assert_eq!(limit_with(&none, &launch(1024, None, false)).registers, 64);

@@ -9,9 +9,8 @@ use oriole_cubin::FileTraits;
 use oriole_cubin::target::LayoutGeneration;
 use oriole_driver::{CompileError, Compiled, DebugInfo, DebugKind, Fault, FunctionReport, Options, PassOptions};
 use oriole_isa::Target;
-use oriole_ptx::ast::{FunctionKind, Item, Linkage, Module, Operand};
+use oriole_ptx::ast::{FunctionKind, Item, Linkage};
 use oriole_ptx::source::LineIndex;
-use oriole_ptx::table::Opcode;
 use oriole_ptx::types::StateSpace;
 
 use crate::arch::ArchKind;
@@ -40,9 +39,6 @@ pub fn generate(
         return Err("Optimized debugging not supported".to_owned());
     }
     let trace = line.value("fdevice-time-trace").map(TimeTrace::open).transpose()?;
-    if line.has("compile-as-tools-patch") && !is_valid_patch(modules, messages) {
-        return Ok(None);
-    }
     let options = Options {
         passes: PassOptions { measure: trace.is_some(), ..PassOptions::default() },
         level: level(modules, line),
@@ -150,34 +146,6 @@ fn warn_of_missing_sections(modules: &[ParsedModule], messages: &mut Messages<'_
             messages.warning(None, &format!(" {name} section not found"));
         }
     }
-}
-
-/// Returns whether a module has a call through a register.
-fn has_indirect_calls(module: &Module) -> bool {
-    let bodies = module.functions.iter().filter_map(|function| function.body.as_deref());
-    bodies.into_iter().any(|body| {
-        let calls = body.instructions.iter().filter(|instruction| module.forms[instruction.form].opcode == Opcode::Call);
-        calls.into_iter().any(|call| body.operands_of(call).iter().any(|operand| matches!(operand, Operand::Register(_))))
-    })
-}
-
-/// Returns whether modules can be patches: they may not need memory of the program that is patched. Prints errors with ptxas' words otherwise.
-fn is_valid_patch(modules: &[ParsedModule], messages: &mut Messages<'_>) -> bool {
-    let has_variables = |space| {
-        let mut variables = modules.iter().flat_map(|parsed| parsed.module.variables.iter());
-        variables.any(|variable| variable.space == space)
-    };
-    let mut functions = modules.iter().flat_map(|parsed| parsed.module.functions.iter());
-    let found = [
-        (has_variables(StateSpace::Shared), "Allocating additional shared memory"),
-        (has_variables(StateSpace::Const), "Allocating additional constants"),
-        (functions.any(|function| function.kind == FunctionKind::Entry), "Entry function"),
-        (modules.iter().any(|parsed| has_indirect_calls(&parsed.module)), "Using indirect function calls"),
-    ];
-    for (_, what) in found.iter().filter(|(is_found, _)| *is_found) {
-        messages.error(None, &format!("{what} is not allowed when command line option '--compile-as-tools-patch' is specified "));
-    }
-    found.iter().all(|(is_found, _)| !is_found)
 }
 
 /// Warns of variables that no module defines. Like ptxas, Oriole then treats the declaration as a definition.

@@ -15,6 +15,7 @@
 //! assert!(log.is_empty());
 //! ```
 
+mod after_parsing;
 mod arch;
 mod cached;
 mod command_line;
@@ -32,7 +33,7 @@ mod wording;
 
 pub use cached::ProgramCache;
 use command_line::CommandLine;
-pub use messages::{Message, MessageKind};
+pub use messages::{Message, MessageKind, TOOL};
 use messages::{Messages, Sink, Warnings};
 pub use oriole_driver::Hooks;
 pub use program::Input;
@@ -57,6 +58,8 @@ pub enum CallOutcome {
         cubin: Vec<u8>,
         /// The name of the output file: that of `-o`, or the default.
         output_file: String,
+        /// The name in messages: that of `--tool-name`, or `ptxas`.
+        tool: String,
     },
     /// There were errors.
     Failed {
@@ -109,6 +112,9 @@ fn perform(
     for warning in &line.warnings {
         messages.print(None, MessageKind::Warning, warning);
     }
+    if let Some(name) = line.value("tool-name") {
+        messages.name_tool(name);
+    }
     if !inputs.is_empty() && !line.files.is_empty() {
         return fail(&mut messages, "Input files cannot be combined with a program in memory");
     }
@@ -152,6 +158,12 @@ fn compile(
     if messages.has_errors() {
         return fail(messages, ABORTED);
     }
+    if let Err(text) = after_parsing::check(&modules, &settings, line, messages) {
+        return fail(messages, &text);
+    }
+    if messages.has_errors() {
+        return fail(messages, ABORTED);
+    }
     if !settings.wants_code {
         return CallOutcome::Checked;
     }
@@ -166,7 +178,8 @@ fn compile(
     match generated {
         Ok(_) if messages.is_aborted() => fail(messages, ABORTED),
         Ok(Some(cubin)) if !messages.has_errors() => {
-            CallOutcome::Compiled { cubin, output_file: line.value("output-file").unwrap_or(DEFAULT_OUTPUT).to_owned() }
+            let output_file = line.value("output-file").unwrap_or(DEFAULT_OUTPUT).to_owned();
+            CallOutcome::Compiled { cubin, output_file, tool: messages.tool().to_owned() }
         }
         Ok(_) => failure(messages),
         Err(text) => fail(messages, &text),

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// The name that messages start with, unless `--tool-name` gives another one.
+pub const TOOL: &str = "ptxas";
+
 /// Receives messages in the order of their creation.
 pub type Sink<'a> = &'a mut dyn FnMut(&Message<'_>);
 
@@ -30,6 +33,8 @@ impl MessageKind {
 /// A message; displayed as the line that ptxas prints, without the end of the line.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
+    /// The name that the message starts with.
+    pub tool: &'a str,
     pub place: Option<MessagePlace<'a>>,
     pub kind: MessageKind,
     pub text: &'a str,
@@ -46,10 +51,10 @@ pub struct MessagePlace<'a> {
 
 impl fmt::Display for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = self.kind.word();
+        let (tool, kind) = (self.tool, self.kind.word());
         match self.place {
-            Some(MessagePlace { file, line }) => write!(f, "ptxas {file}, line {line}; {kind:<7} : {}", self.text),
-            None => write!(f, "ptxas {kind:<7} : {}", self.text),
+            Some(MessagePlace { file, line }) => write!(f, "{tool} {file}, line {line}; {kind:<7} : {}", self.text),
+            None => write!(f, "{tool} {kind:<7} : {}", self.text),
         }
     }
 }
@@ -69,6 +74,8 @@ pub enum Warnings {
 pub struct Messages<'a> {
     warnings: Warnings,
     sink: Sink<'a>,
+    /// The name that messages start with.
+    tool: String,
     errors: bool,
     /// Whether there were errors after which ptxas prints that it aborted.
     is_aborted: bool,
@@ -89,7 +96,17 @@ pub struct Recorded {
 impl<'a> Messages<'a> {
     /// Creates messages of which none has been printed yet.
     pub fn new(warnings: Warnings, sink: Sink<'a>) -> Self {
-        Messages { warnings, sink, errors: false, is_aborted: false, needs_later_ptx: false, recorded: None }
+        Messages { warnings, sink, tool: TOOL.to_owned(), errors: false, is_aborted: false, needs_later_ptx: false, recorded: None }
+    }
+
+    /// Lets the messages from now on start with a name.
+    pub fn name_tool(&mut self, name: &str) {
+        name.clone_into(&mut self.tool);
+    }
+
+    /// Returns the name that messages start with.
+    pub fn tool(&self) -> &str {
+        &self.tool
     }
 
     /// Returns whether an error was printed.
@@ -163,7 +180,7 @@ impl<'a> Messages<'a> {
         if let Some(recorded) = &mut self.recorded {
             recorded.push(Recorded { has_place: place.is_some(), kind, text: text.to_owned() });
         }
-        (self.sink)(&Message { place, kind, text });
+        (self.sink)(&Message { tool: &self.tool, place, kind, text });
     }
 }
 
@@ -191,10 +208,12 @@ mod tests {
     #[test]
     fn kinds_are_padded() {
         let place = Some(MessagePlace { file: "a.ptx", line: 3 });
-        let line = |place, kind| Message { place, kind, text: "x" }.to_string();
+        let line = |place, kind| Message { tool: TOOL, place, kind, text: "x" }.to_string();
         assert_eq!(line(None, MessageKind::Fatal), "ptxas fatal   : x");
         assert_eq!(line(None, MessageKind::Info), "ptxas info    : x");
         assert_eq!(line(place, MessageKind::Error), "ptxas a.ptx, line 3; error   : x");
         assert_eq!(line(place, MessageKind::Warning), "ptxas a.ptx, line 3; warning : x");
+        let named = Message { tool: "nvcc", place, kind: MessageKind::Warning, text: "x" };
+        assert_eq!(named.to_string(), "nvcc a.ptx, line 3; warning : x");
     }
 }

@@ -10,7 +10,6 @@ use oriole_support::{available_threads, run_jobs};
 
 use crate::arch::{Arch, ArchKind};
 use crate::command_line::CommandLine;
-use crate::file_name::unescape;
 use crate::memory_options::CacheOperators;
 use crate::messages::Messages;
 
@@ -107,29 +106,43 @@ fn check_levels(line: &CommandLine, messages: &mut Messages<'_>) -> Result<(), S
     if line.has("device-debug") && line.number("opt-level").is_some_and(|level| level > 0) {
         return Err("Optimized debugging not supported".to_string());
     }
+    check_conflicts(line, messages)?;
     if line.value("cuda-api-version").is_some_and(|version| !is_release(version)) {
         let version = line.value("cuda-api-version").unwrap_or_default();
         return Err(format!("Invalid value '{version}' for option '--cuda-api-version'"));
     }
-    if let Some(file) = line.value("nv-host").filter(|file| std::fs::File::open(unescape(file)).is_err()) {
-        return Err(format!("Could not open input file '{file}'"));
-    }
     if line.has("ptx-length") {
         messages.warning(None, "'--ptx-length' option is ignored unless '--okey' option is specified");
     }
-    if line.has("legacy-bar-warp-wide-behavior") {
-        let option = "--legacy-bar-warp-wide-behavior";
-        let deprecated = "is a deprecated option, It will be removed in future release and is not recommended";
-        messages.warning(None, &format!("'{option}' {deprecated}"));
-        messages.warning(None, &format!("Command line option '{option}' not supported for '.target sm_70', will be ignored"));
-        if line.has("compile-only") {
-            let rest =
-                "may not work as expected in separate compilation unless all modules participating in linking have this option specified.";
-            messages.warning(None, &format!("Option '{option}' {rest}"));
-        }
-    }
     if let Some(level) = line.number("register-usage-level").filter(|level| !(0..=10).contains(level)) {
         messages.warning(None, &format!("Value of RegUsageLevel ({level}) is out of valid range {{0..10}}, option will be ignored"));
+    }
+    Ok(())
+}
+
+/// Checks that options do not contradict each other. Of the values of `-cloning`, ptxas takes all but `no` for `yes`.
+fn check_conflicts(line: &CommandLine, messages: &mut Messages<'_>) -> Result<(), String> {
+    if line.value("cloning").is_some_and(|value| value != "no") {
+        if let Some(level) = line.value("Ofast-compile").filter(|level| *level != "0") {
+            return Err(format!("Conflicting options -cloning=yes and --Ofast-compile={level} specified"));
+        }
+        if line.has("device-debug") {
+            return Err("Conflicting options -cloning=yes and -g specified".to_owned());
+        }
+    }
+    if line.has("membermask-overlap") && line.has("no-membermask-overlap") {
+        return Err("Conflicting options -no-membermask-overlap and -membermask-overlap specified".to_owned());
+    }
+    if line.has("register-usage-level") {
+        let option = "--register-usage-level";
+        let conflicting = [("-O0", line.number("opt-level") == Some(0)), ("--device-debug", line.has("device-debug"))];
+        for (other, _) in conflicting.into_iter().filter(|(_, is_given)| *is_given) {
+            messages.warning(None, &format!("Conflicting options '{other}' and '{option}' specified, ignoring '{option}' option"));
+        }
+    }
+    if line.has("nv-host") && (line.has("compile-only") || line.has("extensible-whole-program")) {
+        let options = "--extensible-whole-program or --compile-only";
+        messages.warning(None, &format!("Command line option '--nv-host' not supported for '{options}', will be ignored"));
     }
     Ok(())
 }
@@ -166,10 +179,10 @@ fn refuse_unsupported(line: &CommandLine, arch: Arch, messages: &mut Messages<'_
         messages.warning(None, &format!("Command line option '--blocks-are-clusters' not supported for '{arch}', will be ignored"));
     }
     let is_set = |option: &&&str| match **option {
-        "blocks-are-clusters" | "disable-smem-reservation" => is_true(option) && has_clusters,
+        "disable-smem-reservation" => is_true(option) && has_clusters && arch.kind == ArchKind::Real,
         _ => line.has(option),
     };
-    let options: [&str; 5] = ["apply-controls", "blocks-are-clusters", "disable-smem-reservation", "okey", "query-controls"];
+    let options: [&str; 4] = ["apply-controls", "disable-smem-reservation", "okey", "query-controls"];
     if let Some(option) = options.iter().find(is_set) {
         return Err(format!("Option '--{option}' is not supported by Oriole"));
     }
@@ -178,8 +191,7 @@ fn refuse_unsupported(line: &CommandLine, arch: Arch, messages: &mut Messages<'_
         messages.warning(None, &text);
     }
     let preserved: &[&str] = if has_clusters { &[] } else { &["preserve-relocs"] };
-    let ignored =
-        ["device-stack-protector", "g-tensor-memory-access-check", "sanitize", "sp-bounds-check"].iter().chain(preserved).copied();
+    let ignored = ["device-stack-protector", "sanitize", "sp-bounds-check"].iter().chain(preserved).copied();
     for option in ignored.filter(|option| line.has(option) && line.value(option) != Some("false")) {
         if arch.kind == ArchKind::Real {
             messages.warning(None, &format!("Option '--{option}' is not supported by Oriole, will be ignored"));
@@ -211,13 +223,13 @@ fn check_cache_modifiers(line: &CommandLine, messages: &mut Messages<'_>) {
 fn check_registers(line: &CommandLine, arch: Arch, messages: &mut Messages<'_>) -> Result<Option<u32>, String> {
     let count = register_count(line, "maxrregcount")?;
     if !line.has("compile-as-tools-patch") {
-        return Ok(accepted_count(count, arch, messages));
+        return Ok(accepted_count(line, "maxrregcount", count, arch, messages));
     }
     let given = count.or_else(|| line.has("maxrregcount").then_some(MOST_REGISTERS));
     match given.filter(|&given| given > LEAST_REGISTERS) {
         Some(given) => messages.error(None, &format!("Invalid value '{given}' of 'maxrregcount' with option '--compile-as-tools-patch'")),
         None => {
-            accepted_count(count, arch, messages);
+            accepted_count(line, "maxrregcount", count, arch, messages);
         }
     }
     Ok(Some(LEAST_REGISTERS as u32))
@@ -230,15 +242,17 @@ fn check_function_registers(line: &CommandLine, arch: Arch, messages: &mut Messa
         messages.warning(None, &format!("Command line option '{name}' not supported for 'whole program compilation', will be ignored"));
         return Ok(None);
     }
-    Ok(accepted_count(register_count(line, name)?, arch, messages))
+    Ok(accepted_count(line, name, register_count(line, name)?, arch, messages))
 }
 
-/// Returns a number of registers in the range of the architecture; `None` if it is too big. Warns if the number is changed or ignored.
-fn accepted_count(count: Option<i64>, arch: Arch, messages: &mut Messages<'_>) -> Option<u32> {
+/// Returns the number of registers of an option in the range of the architecture; `None` if it is too big. Warns if the number is changed or
+/// ignored.
+fn accepted_count(line: &CommandLine, option: &str, count: Option<i64>, arch: Arch, messages: &mut Messages<'_>) -> Option<u32> {
     let limit = count.filter(|count| (0..=MOST_REGISTERS).contains(count)).map(|count| count.max(LEAST_REGISTERS) as u32);
     if let Some(count) = count {
-        // On a virtual architecture ptxas ignores every value, as if it were too large.
-        if arch.kind != ArchKind::Real || !(0..=MOST_REGISTERS).contains(&count) {
+        // On a virtual architecture ptxas ignores every number, as if it were too large, and `archmin` in silence.
+        let is_ignored = arch.kind != ArchKind::Real && line.value(option) != Some("archmin");
+        if is_ignored || !(0..=MOST_REGISTERS).contains(&count) {
             messages.warning(None, &format!("Too big maxrregcount value specified {count}, will be ignored"));
         } else if count < LEAST_REGISTERS {
             let text = format!("For profile {arch} adjusting per thread register count of {count} to lower bound of {LEAST_REGISTERS}");
@@ -260,7 +274,12 @@ fn register_count(line: &CommandLine, option: &str) -> Result<Option<i64>, Strin
 
 /// Returns the effective launch bounds. A register limit, even an ignored one, overrides them; virtual architectures have neither.
 fn check_launch_bounds(line: &CommandLine, arch: Arch, messages: &mut Messages<'_>) -> LaunchOptions {
-    let override_directives = line.has("override-directive-values");
+    let has_clusters = FileTraits::of(arch.target).is_some_and(|traits| traits.style != LayoutGeneration::Ampere);
+    let others = LaunchOptions {
+        override_directives: line.has("override-directive-values"),
+        blocks_are_clusters: has_clusters && line.value("blocks-are-clusters") == Some("true"),
+        ..LaunchOptions::default()
+    };
     let limited = line.has("maxrregcount") && arch.kind == ArchKind::Real;
     for option in ["minnctapersm", "maxntid"] {
         if limited && line.has(option) {
@@ -272,13 +291,13 @@ fn check_launch_bounds(line: &CommandLine, arch: Arch, messages: &mut Messages<'
         messages.warning(None, "Too many values specified for option '-maxntid', option will be ignored");
     }
     if limited {
-        return LaunchOptions { override_directives, ..LaunchOptions::default() };
+        return others;
     }
     let size = |axis: usize| sizes.get(axis).map_or(1, |text| leading_number(text));
     let max_threads = (1..=3).contains(&sizes.len()).then(|| [0, 1, 2].map(size)).filter(|sizes| sizes[0] != 0);
     // ptxas reads a negative number as a large unsigned one.
     let min_blocks_per_sm = line.number("minnctapersm").filter(|&blocks| blocks != 0).map(|blocks| blocks as u32);
-    LaunchOptions { max_threads, min_blocks_per_sm, override_directives }
+    LaunchOptions { max_threads, min_blocks_per_sm, ..others }
 }
 
 /// Parses the number at the start of a text like C's `atoi`; 0 if there is none. ptxas accepts any value of `-maxntid`.

@@ -54,6 +54,7 @@ pub const NO_EFFECT: &str = "";
 
 /// The options: first those with an effect, then those without; each part sorted by long name.
 pub const OPTIONS: &[Spec] = &[
+    spec("blocks-are-clusters", "blocks-are-clusters", Boolean, "true|false", "count the grid of every launch in clusters (from sm_90 on)"),
     spec("compile-as-tools-patch", "astoolspatch", Flag, "", "make functions that tools insert into other programs"),
     spec("compile-only", "c", Flag, "", "make a relocatable object for nvlink"),
     spec("def-load-cache", "dlcm", Text, "ca|cg|cs|lu|cv", "cache operator of loads from global memory that have none"),
@@ -101,6 +102,7 @@ pub const OPTIONS: &[Spec] = &[
     ),
     spec("split-compile", "split-compile", Number, "N", "threads at most; 0 for one per processor, which is the default"),
     spec("suppress-debug-info", "suppress-debug-info", Flag, "", "leave out the debug sections of -g and -lineinfo"),
+    spec("tool-name", "tool-name", Text, "NAME", "the name that messages start with, instead of ptxas"),
     spec("verbose", "v", Flag, "", "print what each kernel needs"),
     spec("version", "V", Flag, "", "print the version"),
     spec("warn-on-double-precision-use", "warn-double-usage", Flag, "", "warn of instructions with double precision"),
@@ -112,7 +114,6 @@ pub const OPTIONS: &[Spec] = &[
     spec("allow-expensive-optimizations", "allow-expensive-optimizations", Boolean, "true|false", NO_EFFECT),
     spec("apply-controls", "apply-controls", Text, "FILE", NO_EFFECT),
     spec("assume-extern-functions-do-not-sync", "assume-extern-functions-do-not-sync", Boolean, "true|false", NO_EFFECT),
-    spec("blocks-are-clusters", "blocks-are-clusters", Boolean, "true|false", NO_EFFECT),
     spec("cimm", "cimm", Flag, "", NO_EFFECT),
     spec("cloning", "cloning", Text, "TEXT", NO_EFFECT),
     spec("compiler-annotations", "annotate", Flag, "", NO_EFFECT),
@@ -153,7 +154,6 @@ pub const OPTIONS: &[Spec] = &[
     spec("suppress-sparse-mma-advisory-info", "suppress-sparse-mma-advisory-info", Flag, "", NO_EFFECT),
     spec("suppress-stack-size-warning", "suppress-stack-size-warning", Flag, "", NO_EFFECT),
     spec("sw200428197", "sw200428197", Boolean, "true|false", NO_EFFECT),
-    spec("tool-name", "tool-name", Text, "NAME", NO_EFFECT),
     spec("uumn", "uumn", Flag, "", NO_EFFECT),
     spec("verbose-tkinfo", "verbose-tkinfo", Boolean, "true|false", NO_EFFECT),
 ];

@@ -292,6 +292,11 @@ impl Target {
         self.row().family
     }
 
+    /// Returns whether code for the target may use tensor memory (`tcgen05`).
+    pub fn has_tensor_memory(self) -> bool {
+        self.suffix != Suffix::Plain && matches!(self.family(), Some(Family::Sm100 | Family::Sm110))
+    }
+
     /// Returns whether the tables of machine instructions describe the target.
     pub fn has_machine_code(self) -> bool {
         self.row().has_machine_code
