@@ -26,7 +26,7 @@
 //! dependence chain.
 
 use oriole_ir::analysis::DefUse;
-use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Value};
+use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Value};
 use oriole_isa::{Effect, Opcode, RegFile, Symbols};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -36,7 +36,7 @@ use crate::dead;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 use crate::legalize::EncodabilityCache;
-use crate::rewrite::{InstDraft, replace_uses};
+use crate::rewrite::replace_uses;
 
 mod form;
 mod loops;
