@@ -59,8 +59,10 @@ use rustc_hash::FxHashSet;
 use crate::insert_yields;
 use crate::redirect_edges::redirect_edges;
 
+mod region;
 mod synchronization;
 
+use region::ConvergenceRegion;
 use synchronization::WarpConvergence;
 
 /// Maximum number of convergence barriers that are live at one point of the program; the hardware has two more.
@@ -73,16 +75,6 @@ pub struct Stats {
     pub barriers: usize,
     /// Number of reconvergence points without a barrier, plus the number of divergent branches whose paths never meet again.
     pub skipped: usize,
-}
-
-/// A single-entry region: threads that diverge at or after the end of `entry` reconverge at `exit`. `entry` gets the `BSSY`, `exit` the
-/// `BSYNC`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct ConvergenceRegion {
-    /// The block that sets the barrier (`BSSY`) at its end.
-    entry: Block,
-    /// The reconvergence point, whose first half waits on the barrier (`BSYNC`).
-    exit: Block,
 }
 
 /// Inserts convergence barriers, and inserts and deletes `WARPSYNC` instructions. `waits_for_whole_warp(name)` says whether a call of the

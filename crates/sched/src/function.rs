@@ -16,6 +16,7 @@ mod block;
 mod conflicts;
 mod few_registers;
 mod live;
+mod scratch;
 
 use crate::backend::{
     AllocationStage, Backend, Budget, ChangeReason, CodeChange, Knobs, RearrangeContext, ScheduleMode, Settings, has_late_register_accesses,
@@ -41,8 +42,8 @@ use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-use block::BlockScratch;
 use live::{elementwise_max, peak_registers_of_function, peak_registers_of_order};
+use scratch::BlockScratch;
 
 pub(crate) use live::LiveValues;
 

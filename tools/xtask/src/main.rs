@@ -1,6 +1,7 @@
 //! Development tasks: `cargo run --release -p xtask -- TASK`.
 
 mod dependencies;
+mod file_cycles;
 mod gpu_bundle;
 mod kernel_tests;
 mod modules;
@@ -24,6 +25,7 @@ usage: cargo run --release -p xtask -- TASK
                       pack the kernel tests, their cubins at -O0 and -O3 (with --rivals also those of ptxas) and the runner;
                       on a machine with a GPU, unpack it and call oriole-gpu-bundle/run.sh
   dependencies        check that dependencies are used, point down the table of docs/architecture.md, and have accepted licences
+  file-cycles [DIR]   print the groups of files that use each other, for each crate of a folder (default crates)
   sass FILE           compare the isa crate with texts of nvdisasm, lines `target hex text`
 ";
 
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["dependencies"] => dependencies::check(),
+        ["file-cycles"] => file_cycles::print("crates"),
+        ["file-cycles", folder] => file_cycles::print(folder),
         ["verdicts"] => verdicts::record("all"),
         ["verdicts", name] => verdicts::record(name),
         ["modules", target, folder] => modules::write(target, folder),

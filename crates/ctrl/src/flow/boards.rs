@@ -48,8 +48,8 @@ use oriole_hardware::{ControlRules, Model, SchedClass};
 use oriole_ir::analysis::LoopModel;
 use oriole_isa::{Control, Opcode, OperandValue, RegFile};
 
-use super::MachineCode;
 use super::control_flow::{MachineControlFlow, Worklist};
+use super::machine_code::MachineCode;
 use super::reg_access::{InstAccesses, PinnedScoreboard};
 use super::waits::{Wait, WaitedEvent};
 

@@ -7,7 +7,7 @@
 //!
 //! Cost: O(n log n) in the number of back edges, linear in the rest.
 
-use super::MachineCode;
+use super::machine_code::MachineCode;
 
 /// A loop of machine code: the instructions from the target of a back edge to the end of the block that the edge leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

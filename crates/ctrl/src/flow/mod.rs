@@ -18,6 +18,7 @@
 
 pub mod boards;
 pub mod control_flow;
+mod machine_code;
 pub mod reasons;
 mod reg_access;
 pub mod reuse;
@@ -25,32 +26,15 @@ pub mod stalls;
 pub mod waits;
 pub mod yields;
 
-use std::ops::Range;
-
 use oriole_hardware::Hardware;
-use oriole_isa::{Control, Instruction};
+use oriole_isa::Control;
 
 use control_flow::MachineControlFlow;
 use reasons::StallAndWaitReasons;
 use reg_access::{InstAccesses, add_fenced_registers};
 use stalls::LatencyShortfall;
 
-/// The machine code of a function in its final instruction order. Instructions are numbered by their position in it.
-pub struct MachineCode<'a> {
-    /// All instructions. Their control words are ignored, except for an instruction that names a scoreboard itself (`LDGDEPBAR`).
-    pub instructions: &'a [Instruction],
-    /// Basic blocks in the order of the code; together they cover all instructions.
-    pub blocks: Vec<MachineBlock>,
-}
-
-/// A basic block of machine code.
-#[derive(Clone, Debug)]
-pub struct MachineBlock {
-    /// Positions of the block's instructions in [`MachineCode::instructions`]; may be empty.
-    pub range: Range<usize>,
-    /// The successors of the block, as indices into [`MachineCode::blocks`].
-    pub successors: Vec<usize>,
-}
+pub use machine_code::{MachineBlock, MachineCode};
 
 /// The control words of a function, and the latencies that they cannot cover.
 #[derive(Debug)]

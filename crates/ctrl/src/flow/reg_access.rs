@@ -5,7 +5,7 @@ use oriole_hardware::{Classes, ControlRules, DependenceKind, LatencyRequirement,
 use oriole_isa::{AccessPlace, Instruction, Opcode, OperandValue, RegFile, accesses};
 use smallvec::SmallVec;
 
-use super::MachineCode;
+use super::machine_code::MachineCode;
 
 /// A register of one of the four register files with latencies: 256 times the index of its register file in `FILES_WITH_LATENCIES`, plus
 /// the number of the register in that file.

@@ -28,8 +28,8 @@
 use oriole_hardware::ControlRules;
 use oriole_isa::{Control, Opcode, Pipe, RegFile};
 
-use super::MachineCode;
 use super::control_flow::MachineControlFlow;
+use super::machine_code::MachineCode;
 use super::reg_access::{CachedRead, InstAccesses, Register, register_file_of};
 
 /// Number of operand slots of a reuse cache.

@@ -47,8 +47,8 @@ use oriole_hardware::{ControlRules, DependenceKind, Model, Port};
 use oriole_isa::Control;
 use smallvec::{SmallVec, smallvec};
 
-use super::MachineCode;
 use super::control_flow::{MachineControlFlow, Worklist};
+use super::machine_code::MachineCode;
 use super::reg_access::{InstAccesses, Register, register_file_of};
 use walker::StallWalker;
 

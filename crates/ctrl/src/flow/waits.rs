@@ -40,8 +40,8 @@
 
 use oriole_hardware::{DependenceKind, Model};
 
-use super::MachineCode;
 use super::control_flow::{MachineControlFlow, Worklist};
+use super::machine_code::MachineCode;
 use super::reg_access::{InstAccesses, Register};
 use walker::WaitWalker;
 

@@ -13,8 +13,8 @@
 use oriole_hardware::ControlRules;
 use oriole_isa::{Control, Opcode};
 
-use super::MachineCode;
 use super::control_flow::MachineControlFlow;
+use super::machine_code::MachineCode;
 use super::reg_access::InstAccesses;
 
 /// Sets the yield flags of all control words (field `stay`, which is the inverse of the flag). Stalls must be final.

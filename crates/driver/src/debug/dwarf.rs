@@ -5,22 +5,25 @@
 //! register up in another section.
 
 use oriole_cubin::build::{self, DebugRelocation, DebugSection, DebugSymbol};
-use oriole_cubin::debug::{DEBUG_LINE, frame_location};
+use oriole_cubin::debug::{DEBUG_LINE, DEBUG_STR, frame_location};
 use oriole_isel::VariableLocation;
 use oriole_ptx::ast::{Body, DwarfItem, DwarfSection, Item, Module, Parameter, Statement, VariableId};
 use oriole_support::Name;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{CompiledFunction, DebugInfo, DebugKind, is_string_section};
 use crate::compile_function::FinishedFunction;
 use crate::emit::EmittedCode;
 use crate::job::FunctionJob;
+use crate::options::{DebugInfo, DebugKind};
 use crate::whole_program::Program;
 
 /// DWARF operator of a location at an address in memory.
 const DW_OP_ADDR: u8 = 0x03;
 /// Size in bytes of the operand of `DW_OP_addr`.
 const ADDRESS_BYTES: usize = 8;
+
+/// A function of the program, and its machine code.
+pub type CompiledFunction<'a> = (&'a FunctionJob<'a>, &'a FinishedFunction);
 
 /// The debug sections of the PTX that are copied into the cubin.
 pub struct CopiedSections<'a> {
@@ -72,6 +75,11 @@ pub fn copied_sections<'a>(program: &Program<'a>, debug: &DebugInfo) -> CopiedSe
         }
     }
     carried
+}
+
+/// Returns whether a debug section of the PTX holds the strings that line tables refer to.
+fn is_string_section(name: &str) -> bool {
+    name == DEBUG_STR
 }
 
 impl<'a> CopiedSections<'a> {

@@ -23,19 +23,16 @@ use oriole_ptx::ast::Item;
 use oriole_ptx::source::LineIndex;
 use rustc_hash::FxHashMap;
 
-use crate::compile_function::FinishedFunction;
 use crate::error::Fault;
-use crate::job::FunctionJob;
 use crate::options::{DebugInfo, DebugKind, Options};
 use crate::whole_program::Program;
+
+use self::dwarf::CompiledFunction;
 
 /// Name of the section with the machine registers that hold PTX registers.
 const DEBUG_REGISTERS_SECTION: &str = ".nv_debug_info_reg_sass";
 /// Name of the section with the types of the PTX registers in [`DEBUG_REGISTERS_SECTION`].
 const DEBUG_REGISTER_TYPES_SECTION: &str = ".nv_debug_info_reg_type";
-
-/// A function of the program, and its machine code.
-type CompiledFunction<'a> = (&'a FunctionJob<'a>, &'a FinishedFunction);
 
 /// Adds the debug sections that the options request to the description of the cubin.
 pub(crate) fn add_debug_sections(file: &mut build::Module, program: &Program<'_>, options: &Options) -> Result<(), Fault> {
@@ -165,9 +162,4 @@ fn add_string_relocations(file: &mut build::Module, fields: &[u64]) {
 /// Returns the 32-bit FNV-1a hash of a PTX text. It distinguishes the PTX texts of the objects that a linker joins.
 fn ptx_text_hash(text: &[u8]) -> u32 {
     text.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
-}
-
-/// Returns whether a debug section of the PTX holds the strings that line tables refer to.
-fn is_string_section(name: &str) -> bool {
-    name == DEBUG_STR
 }

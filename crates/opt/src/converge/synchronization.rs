@@ -23,7 +23,7 @@ use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::ConvergenceRegion;
+use super::region::ConvergenceRegion;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 use crate::rewrite::{InstPrelude, register_file_of};

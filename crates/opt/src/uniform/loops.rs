@@ -28,7 +28,7 @@ use oriole_isa::{Effect, Opcode, RegFile, Symbols};
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{EXAMPLE_REGISTER, is_copy_to_uniform, is_uniform_form_encodable, uniform_form, uniform_register_file};
+use super::form::{EXAMPLE_REGISTER, is_copy_to_uniform, is_uniform_form_encodable, uniform_form, uniform_register_file};
 use crate::definitions::Definitions;
 use crate::hoist::preheader;
 use crate::known::OperandFacts;

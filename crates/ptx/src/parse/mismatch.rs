@@ -117,21 +117,7 @@ impl Parser<'_> {
             Reason::Type(wanted) => self.wrong_type(&what, part, wanted),
             Reason::BracketCount => new(DiagnosticCode::OperandKind, format!("{what} has too few or too many parts inside the brackets"))
                 .help(format!("its form is `{}`", written_form(form))),
-            Reason::ImmediateType(wanted) => {
-                let finding =
-                    new(DiagnosticCode::ImmediateType, format!("{what} must have type `.{}`", spelling(wanted))).label(self.describe(part));
-                match (part.facts, wanted) {
-                    (OperandFacts::Integer { value, .. }, ScalarType::F32) => {
-                        finding.help(format!("write it as a float: `{value}.0` or `0f{:08X}`", (value as f32).to_bits()))
-                    }
-                    (OperandFacts::Integer { value, .. }, ScalarType::F64) => {
-                        finding.help(format!("write it as a float: `{value}.0` or `0d{:016X}`", (value as f64).to_bits()))
-                    }
-                    (OperandFacts::Float(_), ScalarType::B32) => finding.help("write the bits as `0f` and 8 hexadecimal digits"),
-                    (OperandFacts::Float(_), _) => finding.help("an integer constant is needed here"),
-                    _ => finding.help("put it into a register first"),
-                }
-            }
+            Reason::ImmediateType(wanted) => self.wrong_immediate_type(&what, part, wanted),
             Reason::ImmediateRange(range) => in_ptxas_words(
                 new(DiagnosticCode::ImmediateRange, format!("{what} must be {}", describe_range(range))),
                 form.opcode,
@@ -180,13 +166,7 @@ impl Parser<'_> {
                 new(DiagnosticCode::AddressSpaceMismatch, format!("{what} must be an address in {}", space_name(space))).label(declared)
             }
             Reason::AddressRegister(space) => {
-                let widths = if space == AddressSpace::Tmem {
-                    "32-bit"
-                } else if space.takes_32_bit_addresses() {
-                    "32-bit or 64-bit"
-                } else {
-                    "64-bit"
-                };
+                let widths = address_register_widths(space);
                 new(DiagnosticCode::AddressRegisterType, format!("an address in {} needs a {widths} integer register", space_name(space)))
                     .label(self.describe(part))
             }
@@ -248,6 +228,23 @@ impl Parser<'_> {
         let special = SPECIAL_REGISTERS.iter().map(|row| row.name).filter(|_| text.starts_with('%'));
         let near = closest(text, registers.chain(variables).chain(functions).chain(special).filter(|&name| name != text));
         finding.maybe_help(near.map(|near| format!("did you mean `{near}`?")))
+    }
+
+    /// Builds the finding for a constant of the wrong type, with a suggestion how to write it.
+    fn wrong_immediate_type(&self, what: &str, part: ParsedOperand, wanted: ScalarType) -> Diagnostic {
+        let message = format!("{what} must have type `.{}`", spelling(wanted));
+        let finding = Diagnostic::new(DiagnosticCode::ImmediateType, part.span, message).label(self.describe(part));
+        match (part.facts, wanted) {
+            (OperandFacts::Integer { value, .. }, ScalarType::F32) => {
+                finding.help(format!("write it as a float: `{value}.0` or `0f{:08X}`", (value as f32).to_bits()))
+            }
+            (OperandFacts::Integer { value, .. }, ScalarType::F64) => {
+                finding.help(format!("write it as a float: `{value}.0` or `0d{:016X}`", (value as f64).to_bits()))
+            }
+            (OperandFacts::Float(_), ScalarType::B32) => finding.help("write the bits as `0f` and 8 hexadecimal digits"),
+            (OperandFacts::Float(_), _) => finding.help("an integer constant is needed here"),
+            _ => finding.help("put it into a register first"),
+        }
     }
 
     fn wrong_selector(&self, what: &str, form: &Form, operand: usize, span: Span) -> Diagnostic {
@@ -415,4 +412,15 @@ fn in_ptxas_words(finding: Diagnostic, opcode: Opcode, mismatch: Mismatch) -> Di
     };
     let span = finding.span;
     finding.ptxas(span, [words])
+}
+
+/// Returns the widths, in words, that a register with an address in the space may have.
+fn address_register_widths(space: AddressSpace) -> &'static str {
+    if space == AddressSpace::Tmem {
+        "32-bit"
+    } else if space.takes_32_bit_addresses() {
+        "32-bit or 64-bit"
+    } else {
+        "64-bit"
+    }
 }

@@ -13,7 +13,7 @@
 //! The algorithm has three steps:
 //!
 //! 1. **Order of the unit.** The items of the busiest unit are divided into groups. The first group starts with the item that needs the
-//!      fewest items before it; all items that need only a few more ([`MAX_EXTRA_ITEMS_IN_GROUP`]) belong to the same group. The next group
+//!    fewest items before it; all items that need only a few more ([`MAX_EXTRA_ITEMS_IN_GROUP`]) belong to the same group. The next group
 //!    is found in the same way, without the items that earlier groups need. Within a group, the longest critical path comes first.
 //! 2. **Heights.** An item of the unit has at least the height of the next item of the unit plus the cycles that it occupies the unit.
 //!    Its predecessors get their heights from that.

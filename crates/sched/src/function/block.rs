@@ -1,14 +1,12 @@
 //! Schedules one block: finds an order of its regions within a register budget, and applies it.
 
 use super::live::{LiveValues, elementwise_max, peak_registers_of_order};
+use super::scratch::BlockScratch;
 use super::{ScheduleError, Scheduler, Stats};
-use crate::backend::{
-    self, AllocationStage, Backend, Budget, CarriedEdge, Knobs, Region, RegionScheduler, ScheduleMode, SearchOutcome, Settings,
-};
+use crate::backend::{self, AllocationStage, Backend, Budget, CarriedEdge, Knobs, Region, ScheduleMode, SearchOutcome, Settings};
 use crate::carried::carried_edges;
 use crate::check::{self};
 use crate::code::SchedCode;
-use crate::graph::GraphBuilder;
 use crate::in_flight::InFlightResults;
 use crate::occupancy_tradeoff::BlockOutcome;
 use crate::pressure::{Counts, PressureTracker};
@@ -20,20 +18,6 @@ use std::ops::Range;
 /// Number of general registers by which the budget of the strategy `near-source` is smaller than the register target, if the original order
 /// needs more registers than exist. These registers are a reserve for the gaps that aligned register tuples leave.
 const SPARE_REGISTERS: i32 = 8;
-
-/// Working state that is reused from block to block, to avoid allocations.
-pub(super) struct BlockScratch<'a, 'm> {
-    /// Builds the dependency graph of each region.
-    pub(super) builder: GraphBuilder<'m>,
-    /// Counts live registers while regions are scheduled.
-    pub(super) tracker: PressureTracker,
-    /// Schedules one region; the function that the backend provides.
-    pub(super) scheduler: RegionScheduler,
-    /// The results that are in flight at the current position.
-    pub(super) in_flight: &'a mut InFlightResults<'m>,
-    /// If the current block is a loop with a single region: its dependences on the previous iteration. Otherwise empty.
-    pub(super) carried_edges: Vec<CarriedEdge>,
-}
 
 /// A new order of a block, with its estimated time.
 pub(super) struct BlockOrder {

@@ -8,8 +8,8 @@
 //! Example (sm_90): `vadd` of `tests/kernels/video` has 71 live registers in its original order, which allow 6 warps on a scheduler.
 //! Ordered by `pressure` it has 14, so the target is the number of registers with which all 16 warps are resident.
 
-use super::block::BlockScratch;
 use super::live::{LiveValues, elementwise_max, peak_registers_of_order};
+use super::scratch::BlockScratch;
 use super::{ChunkCode, ScheduleError, Scheduler};
 use crate::backend::{AllocationStage, Backend, Budget, ScheduleMode};
 use crate::check;

@@ -313,27 +313,40 @@ impl<O: Observer> Engine<'_, '_, O> {
                     return Err(self.error(ErrorKind::Fault, fault.what, &block.warps[number].warp, step, lane));
                 }
             }
-            Flow::ArriveCluster | Flow::WaitCluster => {
-                let (arrivals, phases) = (running.cluster_arrivals, block.cluster_phases);
-                let waits = matches!(flow, Flow::WaitCluster);
-                let what = match () {
-                    () if active != !running.exited => {
-                        format!("a part of a warp, {active:#010x} of {:#010x}, is at the barrier of the cluster", !running.exited)
-                    }
-                    () if !waits && arrivals > phases => "a warp arrives twice at the barrier of the cluster".to_owned(),
-                    () => String::new(),
-                };
-                if !what.is_empty() {
-                    return Err(self.error(ErrorKind::Fault, what, &running.warp, step, first(active)));
-                }
-                running.groups[index].step += 1;
-                if !waits {
-                    running.cluster_arrivals += 1;
-                } else if arrivals > phases {
-                    running.groups[index].wait = Some(Wait::Cluster(arrivals));
-                }
-            }
+            Flow::ArriveCluster => self.arrive_at_or_wait_for_cluster(block, number, index, active, false)?,
+            Flow::WaitCluster => self.arrive_at_or_wait_for_cluster(block, number, index, active, true)?,
             Flow::Trap(what) => return Err(self.error(ErrorKind::Fault, what.clone(), &running.warp, step, first(active))),
+        }
+        Ok(())
+    }
+
+    /// Lets the whole warp arrive at the barrier of its cluster, or, if `waits` is true, wait until all warps of the cluster have arrived.
+    fn arrive_at_or_wait_for_cluster(
+        &mut self,
+        block: &mut Block,
+        number: usize,
+        index: usize,
+        active: Mask,
+        waits: bool,
+    ) -> Result<(), Error> {
+        let running = &mut block.warps[number];
+        let step = running.groups[index].step;
+        let (arrivals, phases) = (running.cluster_arrivals, block.cluster_phases);
+        let problem = if active != !running.exited {
+            Some(format!("a part of a warp, {active:#010x} of {:#010x}, is at the barrier of the cluster", !running.exited))
+        } else if !waits && arrivals > phases {
+            Some("a warp arrives twice at the barrier of the cluster".to_owned())
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            return Err(self.error(ErrorKind::Fault, problem, &running.warp, step, first(active)));
+        }
+        running.groups[index].step += 1;
+        if !waits {
+            running.cluster_arrivals += 1;
+        } else if arrivals > phases {
+            running.groups[index].wait = Some(Wait::Cluster(arrivals));
         }
         Ok(())
     }

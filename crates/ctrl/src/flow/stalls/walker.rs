@@ -6,7 +6,7 @@ use oriole_hardware::{ControlRules, DependenceKind, Model, Port};
 use oriole_isa::{Control, Opcode, RegFile};
 use smallvec::SmallVec;
 
-use super::super::MachineCode;
+use super::super::machine_code::MachineCode;
 use super::super::reg_access::{AdditionalWaits, InstAccesses, REGISTER_NUMBER_COUNT, Register, latency_requirement, register_file_of};
 use super::{
     BlockEndState, LONG_AGO_CYCLES, LatencyShortfall, SCOREBOARD_COUNT, StallCause, StallPart, StallParts, StallSummary, TimedAccess,

@@ -377,15 +377,10 @@ impl Warp {
         match &op.action {
             Action::Compute { .. } | Action::Branch { .. } | Action::Nothing | Action::Yield => {}
             Action::Special { destination, register } => {
-                for lane in lanes_of(active) {
-                    let value = self.special(machine, block, lane, *register);
-                    self.write(*destination, lane, value);
-                }
+                lanes_of(active).for_each(|lane| self.write(*destination, lane, self.special(machine, block, lane, *register)));
             }
             Action::FrameAddress { destination, offset } => {
-                for lane in lanes_of(active) {
-                    self.write(*destination, lane, u64::from(self.local_base[lane] + offset));
-                }
+                lanes_of(active).for_each(|lane| self.write(*destination, lane, u64::from(self.local_base[lane] + offset)));
             }
             Action::Load(load) => self.load(machine, block, load, active, op.line)?,
             Action::Store(store) => self.store(machine, block, store, active, op.line)?,
@@ -414,17 +409,7 @@ impl Warp {
             }
             Action::BranchIndexed { index, targets } => {
                 self.set_pc(lanes, pc + 1);
-                for lane in lanes_of(active) {
-                    if self.read_undefined(*index, lane) & 0xffff_ffff != 0 {
-                        machine.uninitialized(block, self, lane, op.line, "the index of this branch was never written");
-                    }
-                    let number = self.read(&machine.pool, *index, lane) as u32;
-                    let Some(&target) = targets.get(number as usize) else {
-                        let message = format!("the index {number} is not below the number of targets, {}", targets.len());
-                        return Err(machine.stop(FindingKind::BadOperand, block, self, lane, op.line, message));
-                    };
-                    self.pc[lane] = target;
-                }
+                self.branch_indexed(machine, block, *index, targets, active, op.line)?;
                 return Ok(Flow::Choose);
             }
             Action::Call(call) => {
@@ -467,27 +452,70 @@ impl Warp {
                 lanes_of(active).for_each(|lane| self.write(*destination, lane, u64::from(active)));
             }
             Action::Alloca { destination, size, align } => {
-                for lane in lanes_of(active) {
-                    let bytes = self.read(&machine.pool, *size, lane);
-                    let start = self.grow_local(machine, block, lane, bytes, *align, op.line)?;
-                    self.write(*destination, lane, u64::from(start));
-                }
+                self.allocate_on_stack(machine, block, (*destination, *size), *align, active, op.line)?;
             }
             Action::StackSave { destination } => {
                 lanes_of(active).for_each(|lane| self.write(*destination, lane, u64::from(self.local_top[lane])));
             }
-            Action::StackRestore { source } => {
-                for lane in lanes_of(active) {
-                    let top = self.read(&machine.pool, *source, lane);
-                    if top > u64::from(self.local_top[lane]) {
-                        let message = format!("{top:#x} is no earlier end of the stack");
-                        return Err(machine.stop(FindingKind::BadOperand, block, self, lane, op.line, message));
-                    }
-                    self.local_top[lane] = top as u32;
-                }
-            }
+            Action::StackRestore { source } => self.restore_stack(machine, block, *source, active, op.line)?,
         }
         Ok(Flow::Next)
+    }
+
+    /// Sets the program counter of each active thread to the branch target that its index selects (`brx.idx`).
+    fn branch_indexed(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        index: Source,
+        targets: &[u32],
+        active: u32,
+        line: u32,
+    ) -> Result<(), Stop> {
+        for lane in lanes_of(active) {
+            if self.read_undefined(index, lane) & 0xffff_ffff != 0 {
+                machine.uninitialized(block, self, lane, line, "the index of this branch was never written");
+            }
+            let number = self.read(&machine.pool, index, lane) as u32;
+            let Some(&target) = targets.get(number as usize) else {
+                let message = format!("the index {number} is not below the number of targets, {}", targets.len());
+                return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
+            };
+            self.pc[lane] = target;
+        }
+        Ok(())
+    }
+
+    /// Reserves bytes on the stack of each active thread (`alloca`). `slots` are the register for the address and the number of bytes.
+    fn allocate_on_stack(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        slots: (Slot, Source),
+        align: u32,
+        active: u32,
+        line: u32,
+    ) -> Result<(), Stop> {
+        let (destination, size) = slots;
+        for lane in lanes_of(active) {
+            let bytes = self.read(&machine.pool, size, lane);
+            let start = self.grow_local(machine, block, lane, bytes, align, line)?;
+            self.write(destination, lane, u64::from(start));
+        }
+        Ok(())
+    }
+
+    /// Moves the end of the stack of each active thread back to an address that `stacksave` returned (`stackrestore`).
+    fn restore_stack(&mut self, machine: &mut Machine<'_>, block: &mut Block, source: Source, active: u32, line: u32) -> Result<(), Stop> {
+        for lane in lanes_of(active) {
+            let top = self.read(&machine.pool, source, lane);
+            if top > u64::from(self.local_top[lane]) {
+                let message = format!("{top:#x} is no earlier end of the stack");
+                return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
+            }
+            self.local_top[lane] = top as u32;
+        }
+        Ok(())
     }
 
     /// Ends threads; other threads of the warp may have waited for that.

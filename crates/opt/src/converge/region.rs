@@ -1,0 +1,13 @@
+//! The regions that convergence barriers enclose.
+
+use oriole_ir::Block;
+
+/// A single-entry region: threads that diverge at or after the end of `entry` reconverge at `exit`. `entry` gets the `BSSY`, `exit` the
+/// `BSYNC`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ConvergenceRegion {
+    /// The block that sets the barrier (`BSSY`) at its end.
+    pub(super) entry: Block,
+    /// The reconvergence point, whose first half waits on the barrier (`BSYNC`).
+    pub(super) exit: Block,
+}
