@@ -102,8 +102,8 @@ pub enum CombineRule {
     Inversion,
     /// A double-precision operation on a negated or absolute value negates it, or takes the absolute value, by a modifier of its operand.
     WideSign,
-    /// A comparison of the result of a logic operation with zero becomes the predicate result of the logic operation. Keeping some bytes of a
-    /// word (`PRMT` with zeros) is a logic operation too.
+    /// A comparison of the result of a logic operation with zero becomes the predicate result of the logic operation, as does a comparison of
+    /// a single kept bit with that bit. Keeping some bytes of a word (`PRMT` with zeros) is a logic operation too.
     TestOfLogic,
 }
 

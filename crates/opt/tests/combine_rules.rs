@@ -350,6 +350,17 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
             cases.push((3, format!("%3:R = IMAD %0, {factor}, RZ\n%4:R = IADD3 {outer}"), "%4", &WORDS));
         }
     }
+    // Only the last two pairs of constants, which are the same single bit, make tests of a bit.
+    for (mask, compared) in [("0x1", "0x2"), ("0x3", "0x1"), ("0x3", "0x3"), ("%1", "0x1"), ("0x1", "0x1"), ("0x80000000", "0x80000000")] {
+        for relation in ["NE", "EQ", "NE.U32", "EQ.U32", "LT", "GE"] {
+            for table in ["0xc0", "0x3c", "0xfc", "0x0c", "0x30"] {
+                let test = format!(
+                    "%2:R = LOP3.LUT %0, {mask}, RZ, {table}, !PT\n%3:P, PT = ISETP.{relation}.AND %2, {compared}, PT\n%4:R = SEL %0, %1, %3"
+                );
+                cases.push((2, test, "%4", &WORDS));
+            }
+        }
+    }
     for selector in 0..=0xffff_u32 {
         // Each place of the byte, each of the 16 digits there, and zeros at the other places.
         if (0..4).filter(|place| selector >> (4 * place) & 0xf != 7).count() <= 1 {

@@ -7,6 +7,9 @@
 //! %3:P = ISETP.EQ.AND %2, 0x0, PT             becomes     %4:P, %2 = LOP3.LUT %0, %1, RZ, 0xc0, !PT
 //!                                                         %3:P = PLOP3.LUT %4, PT, PT, 0xf, 0x0
 //!
+//! %1 = LOP3.LUT %0, 0x4, RZ, 0xc0, !PT
+//! %2:P = ISETP.EQ.AND %1, 0x4, PT             becomes     %2:P, RZ = LOP3.LUT %0, 0x4, RZ, 0xc0, !PT
+//!
 //! %1 = PRMT %0, 0x7770, RZ
 //! %2:P = ISETP.NE.AND %1, 0x0, PT             becomes     %2:P, RZ = LOP3.LUT %0, 0xff, RZ, 0xc0, !PT
 //! ```
@@ -27,21 +30,29 @@ use crate::rewrite::InstDraft;
 const PLOP3_LUT_NOT: u32 = 0x0f;
 
 impl Combiner {
-    /// Replaces a comparison with zero by the predicate result of the `LOP3` that computes the compared word. Returns the rule that was
+    /// Replaces a comparison with zero, or with the only bit that the word may have, by the predicate result of a `LOP3` that computes the
+    /// compared word. Returns the rule that was
     /// applied; `None` if nothing changed.
     pub(super) fn combine_test_of_logic(&mut self, function: &mut Function, inst: Inst) -> Option<CombineRule> {
         let &[result, Operand::PT] = function.results(inst) else { return None };
-        let &[word, zero, Operand::PT] = function.sources(inst) else { return None };
+        let &[word, compared, Operand::PT] = function.sources(inst) else { return None };
         let is_inverted = match function.insts[inst].modifiers.as_slice() {
             [Symbol::NE, Symbol::AND] | [Symbol::NE, Symbol::U32, Symbol::AND] => false,
             [Symbol::EQ, Symbol::AND] | [Symbol::EQ, Symbol::U32, Symbol::AND] => true,
             _ => return None,
         };
-        let is_zero = OperandFacts::new(function, &self.definitions).word(&zero) == Some(0);
-        if function.insts[inst].guard.is_some() || result.value().is_none() || !is_zero || !word.signs.is_empty() {
+        let compared = OperandFacts::new(function, &self.definitions).word(&compared)?;
+        if function.insts[inst].guard.is_some() || result.value().is_none() || !word.signs.is_empty() {
             return None;
         }
         let (logic, [a, b, c, table, never]) = self.match_logic(function, inst, &word)?;
+        // A word of which one bit is kept equals that bit, or it is zero: comparing it with the bit is the inverse of comparing it with zero.
+        let is_kept_bit = compared.is_power_of_two() && table.integer() == Some(LUT_AND) && b.integer() == Some(i64::from(compared));
+        let is_inverted = match compared {
+            0 => is_inverted,
+            _ if is_kept_bit => !is_inverted,
+            _ => return None,
+        };
         let tested = |predicate: Operand, word: Operand| InstDraft {
             opcode: Opcode::LOP3,
             modifiers: [Symbol::LUT].into_iter().collect(),
