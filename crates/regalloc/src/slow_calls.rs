@@ -4,8 +4,8 @@
 //! The preference does not raise the number of general registers by itself: it holds for the registers in use, for those below the last one
 //! that the call overwrites, and for as many as the function needs anyway. At a call, the values that are live across it are in registers that
 //! the call does not overwrite, so the function needs at least as many registers as the live values have and the call overwrites together.
-//! Example: a call overwrites R4 to R11, and 70 registers are live across it. The function has at least 78 registers, so the live values may
-//! use all numbers below 78 from the beginning. If they started in R4 to R11, each call would move them away and back.
+//! Example: a call overwrites R4 to R11, and 70 registers are live across it. With the stack pointer, the function has at least 79
+//! registers, so the live values may use all numbers below 79 from the beginning. If they started in R4 to R11, each call would move them away and back.
 //!
 //! The preference is weaker than a coalescing hint, because a hint saves a move on the fast path. Predicate registers are all affordable.
 
@@ -61,6 +61,8 @@ impl LiveAcrossSlowCalls {
                 needed = needed.max(live_registers + clobbered.and(&env.usable_registers(file)).count());
             }
         }
+        // Adds the registers that may not be used, such as the stack pointer.
+        needed += needed - RegisterSet::first_n(needed).and(&env.usable_registers(file)).count();
         if file != RegFile::General {
             needed = env.limit(file);
         }
