@@ -123,7 +123,8 @@ impl SubexpressionMerger {
         let OperandKind::Value(part) = operand.kind else { return *operand };
         let kind = match self.known_integer(function, operand).filter(|_| ignores_registers_of_constants) {
             Some(number) => OperandKind::Integer(number as i64),
-            None => OperandKind::Value(self.definitions.origin_of_group(function, part)),
+            // A copy of a pack is followed to the pack, and not to the unrelated registers in it.
+            None => OperandKind::Value(self.definitions.origin_of_group(function, self.definitions.copied_group(function, part))),
         };
         Operand { kind, ..*operand }
     }
