@@ -13,6 +13,12 @@
 //! %1 = SHF.L.U32 %0, 0x2, RZ
 //! %3 = IADD3 %1, %2, RZ                                     becomes   %3 = LEA %0, %2, 0x2
 //!
+//! %1 = IMAD %0, 0x16, RZ
+//! %3 = IADD3 %2, -%1, RZ                                    becomes   %3 = IMAD %0, -0x16, %2
+//!
+//! %1 = SHF.R.S32.HI RZ, 0x2, %0
+//! %3 = IADD3 %1, %2, RZ                                     becomes   %3 = LEA.HI.SX32 %0, %2, 0x1e
+//!
 //! %2 = IADD3 %0, %1, RZ
 //! %4 = VIMNMX %2, %3, !PT                                   becomes   %4 = VIADDMNMX %0, %1, %3, !PT
 //!
@@ -31,6 +37,9 @@
 //!
 //! %2 = LOP3.LUT %0, %1, RZ, 0xc0, !PT
 //! %3:P = ISETP.NE.AND %2, 0x0, PT                           becomes   %3:P, RZ = LOP3.LUT %0, %1, RZ, 0xc0, !PT
+//!
+//! %1 = PRMT %0, 0x7770, RZ
+//! %2:P = ISETP.NE.AND %1, 0x0, PT                           becomes   %2:P, RZ = LOP3.LUT %0, 0xff, RZ, 0xc0, !PT
 //! ```
 //!
 //! The integer rules apply only if the value has no other readers and is computed in the same block: otherwise nothing is saved, or the
@@ -73,8 +82,12 @@ pub enum CombineRule {
     Sum,
     /// A sum whose summand is a product becomes a multiply-add.
     ProductSum,
+    /// A difference whose subtrahend is a product with a constant, or a left shift, becomes a multiply-add with the negated constant.
+    ProductDifference,
     /// A sum whose summand is a left shift becomes a `LEA`.
     ShiftedSum,
+    /// A sum whose summand is a right shift becomes a `LEA.HI`.
+    RightShiftedSum,
     /// A 64-bit sum whose summand is a left shift becomes two `LEA`.
     WideShiftedSum,
     /// A 64-bit sum whose summand is a 64-bit sum becomes one sum of three summands.
@@ -89,18 +102,21 @@ pub enum CombineRule {
     Inversion,
     /// A double-precision operation on a negated or absolute value negates it, or takes the absolute value, by a modifier of its operand.
     WideSign,
-    /// A comparison of the result of a logic operation with zero becomes the predicate result of the logic operation.
+    /// A comparison of the result of a logic operation with zero becomes the predicate result of the logic operation, as does a comparison of
+    /// a single kept bit with that bit. Keeping some bytes of a word (`PRMT` with zeros) is a logic operation too.
     TestOfLogic,
 }
 
 impl CombineRule {
     /// All rules.
-    pub const ALL: [CombineRule; 13] = [
+    pub const ALL: [CombineRule; 15] = [
         CombineRule::Logic,
         CombineRule::TrivialLogic,
         CombineRule::Sum,
         CombineRule::ProductSum,
+        CombineRule::ProductDifference,
         CombineRule::ShiftedSum,
+        CombineRule::RightShiftedSum,
         CombineRule::WideShiftedSum,
         CombineRule::WideSum,
         CombineRule::Extreme,

@@ -11,6 +11,8 @@
 //! %4 = IADD3 %0, %3, RZ              %4 = COPY %2             // %3 counts as %1, which it copies
 //! ```
 //!
+//! Registers with the same known constant count as the same source, although the instructions that load the constant are not merged.
+//!
 //! The dominator tree is walked in preorder with one hash table that keeps a single candidate per hash, so the cost is linear in the number
 //! of instructions. The table is not scoped: a candidate whose block does not dominate the current block is overwritten. A match may be
 //! missed for this reason; a wrong match cannot occur.
@@ -18,12 +20,13 @@
 use std::hash::{Hash, Hasher};
 
 use oriole_ir::analysis::{ControlFlow, Dominators};
-use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Target};
+use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Role, Target};
 use oriole_isa::{Effect, Opcode, Symbols};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use crate::definitions::Definitions;
+use crate::definitions::{Definitions, KnownWord};
+use crate::rewrite::single_register;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -91,8 +94,9 @@ impl SubexpressionMerger {
         for result in function.results(inst) {
             result_class(function, result).hash(&mut hasher);
         }
+        let ignores_registers = self.may_ignore_registers_of_constants(function, inst);
         for source in function.sources(inst) {
-            let seen = self.resolve_copies(function, source);
+            let seen = self.resolve_source(function, source, ignores_registers);
             (seen.kind, seen.signs).hash(&mut hasher);
         }
         hasher.finish()
@@ -103,20 +107,46 @@ impl SubexpressionMerger {
         let (first, second) = (&function.insts[one], &function.insts[other]);
         let (results, sources) = (function.results(one), function.sources(one));
         let (other_results, other_sources) = (function.results(other), function.sources(other));
+        let ignore = self.may_ignore_registers_of_constants(function, one) && self.may_ignore_registers_of_constants(function, other);
+        let read = |source| self.resolve_source(function, source, ignore);
         first.op == second.op
             && first.modifiers == second.modifiers
             && results.len() == other_results.len()
             && sources.len() == other_sources.len()
             && results.iter().zip(other_results).all(|(a, b)| result_class(function, a) == result_class(function, b))
-            && sources.iter().zip(other_sources).all(|(a, b)| self.resolve_copies(function, a) == self.resolve_copies(function, b))
+            && sources.iter().zip(other_sources).all(|(a, b)| read(a) == read(b))
     }
 
-    /// Returns an operand that reads the original value instead of a copy of it; other operands are returned unchanged.
-    fn resolve_copies(&self, function: &Function, operand: &Operand) -> Operand {
-        match operand.kind {
-            OperandKind::Value(part) => Operand { kind: OperandKind::Value(self.definitions.origin_of_group(function, part)), ..*operand },
-            _ => *operand,
-        }
+    /// Returns an operand that reads the original value instead of a copy of it. With `ignores_registers_of_constants`, an operand that
+    /// reads a register with a known constant becomes that constant. Other operands are returned unchanged.
+    fn resolve_source(&self, function: &Function, operand: &Operand, ignores_registers_of_constants: bool) -> Operand {
+        let OperandKind::Value(part) = operand.kind else { return *operand };
+        let kind = match self.known_integer(function, operand).filter(|_| ignores_registers_of_constants) {
+            Some(number) => OperandKind::Integer(number as i64),
+            // A copy of a pack is followed to the pack, and not to the unrelated registers in it.
+            None => OperandKind::Value(self.definitions.origin_of_group(function, self.definitions.copied_group(function, part))),
+        };
+        Operand { kind, ..*operand }
+    }
+
+    /// Returns the constant in the general register, or in the pair of general registers, that an operand reads; `None` if it is not known.
+    fn known_integer(&self, function: &Function, operand: &Operand) -> Option<u64> {
+        let part = operand.part().filter(|part| part.count <= 2 && function.values[part.value].file == RegFile::General)?;
+        (0..part.count).rev().try_fold(0, |number, register| {
+            match self.definitions.known_content(function, single_register(part, register))? {
+                KnownWord::Integer(word) => Some(number << 32 | u64::from(word)),
+                KnownWord::Constant { .. } => None,
+            }
+        })
+    }
+
+    /// Returns whether a computation with constants in registers may be merged with one that has the same constants in other registers,
+    /// which is usually a computation in another block. Example: two divisions by the same double in different blocks start with the packs
+    /// of the constant 1 and the approximation that `MUFU.RCP64H` returns. A pack of constants only is excluded: it is as cheap as a
+    /// constant, and the instruction that reads it usually overwrites it.
+    fn may_ignore_registers_of_constants(&self, function: &Function, inst: Inst) -> bool {
+        let is_unknown = |source: &Operand| source.value().is_some() && self.known_integer(function, source).is_none();
+        function.sources(inst).iter().any(is_unknown)
     }
 }
 

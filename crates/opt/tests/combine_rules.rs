@@ -3,7 +3,8 @@
 //! A logic program is compared for all inputs: the interpreter computes all bits of a register alike, and the words [`LOGIC_WORDS`] contain
 //! every combination of bits of the inputs. Of the 65,536 pairs of truth tables, 2,048 are compared, such that each table occurs as the
 //! outer and as the inner one. Sums are polynomials modulo 2^32 with the same coefficients before and after, compared on the limits of the
-//! number range and on words with all bits in use. Signs are compared on all special values of binary32 and binary64. Inversions are
+//! number range and on words with all bits in use; right shifts by every distance, and kept bytes for every digit of a selector at every
+//! place. Signs are compared on all special values of binary32 and binary64. Inversions are
 //! compared for all truth tables of a predicate logic operation.
 
 use std::collections::HashMap;
@@ -18,6 +19,8 @@ use oriole_opt::legalize::EncodabilityCache;
 const LOGIC_WORDS: [u32; 4] = [0xff00_ff00, 0xf0f0_f0f0, 0xcccc_cccc, 0xaaaa_aaaa];
 /// Inputs for the integer rules.
 pub const WORDS: [u32; 8] = [0, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX, 0x89ab_cdef, 0x5555_5555, 0x0001_0000];
+/// Inputs for the rules about bytes: words with one byte that is not zero, with and without its sign.
+const BYTES: [u32; 10] = [0, 1, 0x80, 0x100, 0x8000, 0x0001_0000, 0x0080_0000, 0x0100_0000, 0x8000_0000, u32::MAX];
 /// Inputs for the floating-point rules: zero, subnormal numbers, the smallest normal number, ordinary numbers, infinity, NaN.
 const FLOATS: [u32; 10] = [0, 1, 0x007f_ffff, 0x0080_0000, 0x3f80_0000, 0x4049_0fdb, 0x7f7f_ffff, 0x7f80_0000, 0x7fc0_0000, 0x3300_0000];
 
@@ -175,6 +178,8 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut Register
             let sum = u64::from((word(0) << word(2)) as u32) + word(1);
             (sum, sum >> 32)
         }
+        (Opcode::LEA, [Symbol::HI]) => (((word(2) << 32 | word(0)) << word(3) >> 32) + word(1), 0),
+        (Opcode::LEA, [Symbol::HI, Symbol::SX32]) => (((word(0) as i32 as i64 as u64) << word(2) >> 32 & 0xffff_ffff) + word(1), 0),
         (Opcode::LEA, [Symbol::HI, Symbol::X]) => (((word(2) << 32 | word(0)) << word(3) >> 32) + word(1) + word(4), 0),
         (Opcode::FADD | Opcode::FMUL | Opcode::FFMA, modifiers) => {
             let flushes = modifiers.contains(&Symbol::FTZ);
@@ -340,8 +345,46 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
     for addend in ["RZ", "%2"] {
         cases.push((3, format!("%3:R = IMAD %0, %1, {addend}\n%4:R = IADD3 %3, %2, RZ"), "%4", &WORDS));
     }
+    for factor in ["0x16", "-1", "0x80000000", "0x1", "%2"] {
+        for outer in ["%1, -%3, RZ", "-%3, %1, RZ", "RZ, %1, -%3", "-%1, %3, RZ", "0x7, -%3, RZ"] {
+            cases.push((3, format!("%3:R = IMAD %0, {factor}, RZ\n%4:R = IADD3 {outer}"), "%4", &WORDS));
+        }
+    }
+    // Only the last two pairs of constants, which are the same single bit, make tests of a bit.
+    for (mask, compared) in [("0x1", "0x2"), ("0x3", "0x1"), ("0x3", "0x3"), ("%1", "0x1"), ("0x1", "0x1"), ("0x80000000", "0x80000000")] {
+        for relation in ["NE", "EQ", "NE.U32", "EQ.U32", "LT", "GE"] {
+            for table in ["0xc0", "0x3c", "0xfc", "0x0c", "0x30"] {
+                let test = format!(
+                    "%2:R = LOP3.LUT %0, {mask}, RZ, {table}, !PT\n%3:P, PT = ISETP.{relation}.AND %2, {compared}, PT\n%4:R = SEL %0, %1, %3"
+                );
+                cases.push((2, test, "%4", &WORDS));
+            }
+        }
+    }
+    for selector in 0..=0xffff_u32 {
+        // Each place of the byte, each of the 16 digits there, and zeros at the other places.
+        if (0..4).filter(|place| selector >> (4 * place) & 0xf != 7).count() <= 1 {
+            for relation in ["NE", "EQ"] {
+                let test = format!("%2:R = PRMT %0, {selector:#x}, RZ\n%3:P, PT = ISETP.{relation}.AND %2, 0x0, PT\n%4:R = SEL %0, %1, %3");
+                cases.push((2, test, "%4", &BYTES));
+            }
+        }
+    }
+    for selector in ["0x3210", "0x7710", "0x3254", "0xf2e0", "0x7701"] {
+        let test = format!("%2:R = PRMT %0, {selector}, RZ\n%3:P, PT = ISETP.NE.AND %2, 0x0, PT\n%4:R = SEL %0, %1, %3");
+        cases.push((2, test, "%4", &BYTES));
+    }
+    for distance in 1..=31 {
+        for ty in ["U32", "S32"] {
+            for outer in ["%3, %1, RZ", "%1, %3, RZ", "%3, 0x7, RZ", "-%3, %1, RZ", "%3, -%1, RZ"] {
+                let shift = format!("%3:R = SHF.R.{ty}.HI RZ, {distance}, %0\n%4:R = IADD3 {outer}");
+                cases.push((2, shift, "%4", &WORDS));
+            }
+        }
+    }
     for distance in [1, 2, 16, 31] {
         cases.push((2, format!("%3:R = SHF.L.U32 %0, {distance}, RZ\n%4:R = IADD3 %3, %1, RZ"), "%4", &WORDS));
+        cases.push((2, format!("%3:R = SHF.L.U32 %0, {distance}, RZ\n%4:R = IADD3 %1, -%3, RZ"), "%4", &WORDS));
         let wide = format!(
             "%5:R = SHF.L.U32 %0, {distance}, RZ\n%6:R = SHF.L.U64.HI %0, {distance}, %1\n\
              %7:R, %8:P, PT = IADD3 %5, %2, RZ\n%9:R, PT, PT = IADD3.X %6, %3, RZ, %8, !PT"

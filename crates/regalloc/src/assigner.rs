@@ -124,8 +124,10 @@ impl<'a> RegisterAssigner<'a> {
         let pressure = self.inputs.liveness.pressure.iter().copied().max().unwrap_or(0);
         self.needed_registers = pressure.next_multiple_of(self.inputs.env.register_unit.max(1));
         self.live_across_slow_calls = LiveAcrossSlowCalls::default();
-        if file == RegFile::General {
-            self.live_across_slow_calls = LiveAcrossSlowCalls::find(self.function, self.inputs.env, &self.inputs.liveness, file);
+        if matches!(file, RegFile::General | RegFile::Predicate) {
+            let inputs = &self.inputs;
+            self.live_across_slow_calls =
+                LiveAcrossSlowCalls::find(self.function, inputs.env, &inputs.liveness, file, self.needed_registers);
         }
         self.registers.start_register_file(self.function, self.inputs.env.usable_registers(file));
         self.walk.start_register_file(values);

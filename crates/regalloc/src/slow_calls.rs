@@ -1,8 +1,13 @@
 //! Finds values that are live across calls of slow paths. They prefer registers that such a call does not overwrite, so that the call needs
 //! no moves around it.
 //!
-//! The preference never raises the number of registers: it holds for the registers in use, and for those below the last one that the call
-//! overwrites. It is weaker than a coalescing hint, because a hint saves a move on the fast path.
+//! The preference does not raise the number of general registers by itself: it holds for the registers in use, for those below the last one
+//! that the call overwrites, and for as many as the function needs anyway. At a call, the values that are live across it are in registers that
+//! the call does not overwrite, so the function needs at least as many registers as the live values have and the call overwrites together.
+//! Example: a call overwrites R4 to R11, and 70 registers are live across it. With the stack pointer, the function has at least 79
+//! registers, so the live values may use all numbers below 79 from the beginning. If they started in R4 to R11, each call would move them away and back.
+//!
+//! The preference is weaker than a coalescing hint, because a hint saves a move on the fast path. Predicate registers are all affordable.
 
 use oriole_ir::{Function, RegFile, Value};
 use oriole_support::{Index, IndexVec};
@@ -22,28 +27,48 @@ pub(crate) struct LiveAcrossSlowCalls {
     is_live_across: IndexVec<Value, bool>,
     /// The registers that any of the slow-path calls overwrites.
     clobbered: RegisterSet,
-    /// Number of the last register in `clobbered`, plus one.
-    clobbered_end: u16,
+    /// The register numbers below this one can be used without raising the number of registers of the function.
+    affordable_end: u16,
 }
 
 impl LiveAcrossSlowCalls {
-    /// Finds the calls of slow paths in a function, and the values of a register file that are live across them.
-    pub fn find(function: &Function, env: &AllocationEnvironment, liveness: &Liveness, file: RegFile) -> LiveAcrossSlowCalls {
+    /// Finds the calls of slow paths in a function, and the values of a register file that are live across them. `needed_registers` is the
+    /// number of registers that the function needs because of its other instructions.
+    pub fn find(
+        function: &Function,
+        env: &AllocationEnvironment,
+        liveness: &Liveness,
+        file: RegFile,
+        needed_registers: u32,
+    ) -> LiveAcrossSlowCalls {
         let mut found = LiveAcrossSlowCalls::default();
+        let mut needed = needed_registers;
         for &block in &function.layout {
             for &inst in function.blocks[block].insts.iter().filter(|&&inst| function.calls_slow_path(inst)) {
                 if found.is_live_across.is_empty() {
                     found.is_live_across = IndexVec::filled(function.values.len(), false);
                 }
-                found.clobbered = found.clobbered.or(&env.clobbered_by(function, inst, file));
+                let clobbered = env.clobbered_by(function, inst, file);
+                found.clobbered = found.clobbered.or(&clobbered);
+                let mut live_registers = 0;
                 // No value that the block of the call defines is live after the block, except as a source of phis.
                 for next in function.successors(block) {
-                    liveness.live_in(next).iter().for_each(|&value| found.is_live_across[value] = true);
+                    for &value in liveness.live_in(next) {
+                        found.is_live_across[value] = true;
+                        live_registers += u32::from(function.values[value].width);
+                    }
                 }
+                needed = needed.max(live_registers + clobbered.and(&env.usable_registers(file)).count());
             }
         }
+        // Adds the registers that may not be used, such as the stack pointer.
+        needed += needed - RegisterSet::first_n(needed).and(&env.usable_registers(file)).count();
+        if file != RegFile::General {
+            needed = env.limit(file);
+        }
         let last = (0..GENERAL_REGISTER_COUNT).rev().find(|&register| found.clobbered.has(Reg::new(register)));
-        found.clobbered_end = last.map_or(0, |register| register + 1);
+        let needed = u16::try_from(needed).unwrap_or(GENERAL_REGISTER_COUNT).min(GENERAL_REGISTER_COUNT);
+        found.affordable_end = last.map_or(0, |register| register + 1).max(needed);
         found
     }
 
@@ -51,6 +76,6 @@ impl LiveAcrossSlowCalls {
     /// preference. `used_register_end` is the number of the highest register in use, plus one.
     pub fn preferred_registers(&self, value: Value, free: &RegisterSet, used_register_end: u16) -> Option<RegisterSet> {
         let is_live_across = value.position() < self.is_live_across.len() && self.is_live_across[value];
-        is_live_across.then(|| free.without(&self.clobbered).and(&RegisterSet::first_n(used_register_end.max(self.clobbered_end).into())))
+        is_live_across.then(|| free.without(&self.clobbered).and(&RegisterSet::first_n(used_register_end.max(self.affordable_end).into())))
     }
 }

@@ -5,7 +5,7 @@ use crate::generate::{Random, Shape};
 use oriole_ir::text::{parse, print};
 use oriole_ir::{Function, Inst, Opcode, Operand, OperandKind, RegFile, RegisterLimits, Target, verify_allocated};
 use oriole_regalloc::check::check;
-use oriole_regalloc::{AllocateError, Allocation, AllocationEnvironment, allocate};
+use oriole_regalloc::{AllocateError, Allocation, AllocationEnvironment, Clobbers, Reg, allocate};
 
 fn environment(limit: u32) -> AllocationEnvironment {
     AllocationEnvironment::new(Target::parse("sm_90").unwrap(), limit)
@@ -88,6 +88,39 @@ fn constants_are_rematerialized() {
     text += "    EXIT\n}\n";
     let (_, allocation) = allocated(&text, 16);
     assert_eq!((allocation.frame_bytes, allocation.spill_store_bytes, allocation.spill_load_bytes), (0, 0, 0));
+}
+
+/// Thirty values are defined before a call of a slow path that overwrites R4 to R15, and are read after it. They are in other registers from
+/// the beginning, so that only the argument and the result are moved.
+#[test]
+fn values_live_across_a_slow_path_are_not_moved_around_its_call() {
+    let mut text = String::from("func kernel @slow ssa {\n    symbol __oriole_slow_rcp\nbb0:\n");
+    for number in 0..30 {
+        text += &format!("    %{number}:R = S2R SR_TID.X\n");
+    }
+    text += "    %60:P, PT = ISETP.NE.AND %0, RZ, PT\n    %61:R = MUFU.RCP %1\n    @%60 BRA bb2\n    BRA bb1\n";
+    text += "bb1:\n    %62:R@R4 = CALL call(__oriole_slow_rcp), %1@R4\n    BRA bb2\n";
+    text += "bb2:\n    %63:R = PHI %61, bb0, %62, bb1\n    STS [RZ], %63 !shared.4\n";
+    for number in 0..30 {
+        text += &format!("    STS [RZ], %{number} !shared.4\n");
+    }
+    text += "    EXIT\n}\n";
+    let before = parse(&text).unwrap().remove(0);
+    let mut after = before.clone();
+    let mut env = environment(255);
+    let mut clobbers = Clobbers::NONE;
+    clobbers.general.insert(Reg::new(4), 12);
+    env.known_callees = vec![("__oriole_slow_rcp".to_owned(), clobbers)];
+    let allocation = allocate(&mut after, &env).unwrap();
+    check(&before, &after, &env, &allocation).unwrap();
+    assert!(count(&after, "MOV") <= 2, "{}", print(&after));
+    // The live values, the registers that the call overwrites, and the stack pointer; the result takes one of those of the call.
+    let insts = after.layout.iter().flat_map(|&block| &after.blocks[block].insts);
+    let general = insts.flat_map(|&inst| after.results(inst)).filter_map(|result| match result.kind {
+        OperandKind::Register { file: RegFile::General, first, .. } => Some(first),
+        _ => None,
+    });
+    assert!(general.max() < Some(30 + 12 + 1), "{}", print(&after));
 }
 
 #[test]

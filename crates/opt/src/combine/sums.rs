@@ -25,7 +25,13 @@ impl Combiner {
         }
         let has_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
         let summands = summands(function, inst).filter(|_| !has_carry)?;
-        let rules = [Combiner::combine_product_sum, Combiner::combine_shifted_sum, Combiner::combine_sum_of_sum];
+        let rules = [
+            Combiner::combine_product_sum,
+            Combiner::combine_product_difference,
+            Combiner::combine_shifted_sum,
+            Combiner::combine_right_shifted_sum,
+            Combiner::combine_sum_of_sum,
+        ];
         rules.into_iter().find_map(|rule| (0..summands.len()).find_map(|at| rule(self, function, inst, &summands, at)))
     }
 
@@ -42,6 +48,61 @@ impl Combiner {
         let result = function.results(inst)[0];
         self.replace_with_encodable_sum(function, inst, new_draft(Opcode::IMAD, &[], result, &[a, b, other]), product)?;
         Some(CombineRule::ProductSum)
+    }
+
+    /// Combines `c - a * n` into `a * -n + c`, one `IMAD`, for a constant factor `n`, where summand number `at` is the product. A left shift
+    /// by `k` bits is a product with `2^k`. Returns the rule that was applied; `None` if nothing changed.
+    fn combine_product_difference(&mut self, function: &mut Function, inst: Inst, summands: &Summands, at: usize) -> Option<CombineRule> {
+        let other = *other_summand(summands, at)?;
+        if summands[at].signs != Signs::NEGATE || !other.signs.is_empty() {
+            return None;
+        }
+        let subtrahend = summands[at].with_signs(Signs::NONE);
+        let (product, a, factor) =
+            if let Some(shift) = self.absorbable_inst(function, inst, &subtrahend, Opcode::SHF, &[Symbol::L, Symbol::U32]) {
+                let (a, distance) = match_left_shift(function, shift)?;
+                (shift, a, 1_u32 << distance.integer()?)
+            } else {
+                let product = self.absorbable_inst(function, inst, &subtrahend, Opcode::IMAD, &[])?;
+                let &[a, b, Operand::RZ] = function.sources(product) else { return None };
+                (product, a, b.integer().filter(|_| b.signs.is_empty())? as u32)
+            };
+        if !a.signs.is_empty() {
+            return None;
+        }
+        let result = function.results(inst)[0];
+        let draft = new_draft(Opcode::IMAD, &[], result, &[a, factor.wrapping_neg().into(), other]);
+        self.replace_with_encodable_sum(function, inst, draft, product)?;
+        Some(CombineRule::ProductDifference)
+    }
+
+    /// Combines `(a >> n) + b` into one `LEA.HI`, which adds the upper word of a shifted pair of words, where summand number `at` is the
+    /// shift. The pair is `a` extended to 64 bits, with zeros or with its sign (`.SX32`), and `(pair << (32 - n)) >> 32` is `a >> n`.
+    /// Returns the rule that was applied; `None` if nothing changed.
+    fn combine_right_shifted_sum(&mut self, function: &mut Function, inst: Inst, summands: &Summands, at: usize) -> Option<CombineRule> {
+        let other = *other_summand(summands, at)?;
+        if !other.signs.is_empty() || !summands[at].signs.is_empty() {
+            return None;
+        }
+        let (shift, is_signed) = [(Symbol::U32, false), (Symbol::S32, true)].into_iter().find_map(|(ty, is_signed)| {
+            Some((self.absorbable_inst(function, inst, &summands[at], Opcode::SHF, &[Symbol::R, ty, Symbol::HI])?, is_signed))
+        })?;
+        let &[Operand::RZ, distance, a] = function.sources(shift) else { return None };
+        let OperandKind::Integer(number @ 1..=31) = distance.kind else { return None };
+        if !a.signs.is_empty() || a.part().is_none() {
+            return None;
+        }
+        let distance = Operand::from(32 - number as u32);
+        let result = function.results(inst)[0];
+        let (modifiers, operands): (&[Symbol], _) = if is_signed {
+            (&[Symbol::HI, Symbol::SX32], smallvec![result, Operand::PT, a, other, distance])
+        } else {
+            (&[Symbol::HI], smallvec![result, Operand::PT, a, other, Operand::RZ, distance])
+        };
+        let draft = InstDraft { opcode: Opcode::LEA, modifiers: modifiers.iter().copied().collect(), operands, result_count: 2 };
+        let draft = self.first_encodable_draft(function, inst, [draft])?;
+        self.replace_inst(function, inst, draft, &[shift]);
+        Some(CombineRule::RightShiftedSum)
     }
 
     /// Combines `(a << n) + b` into one `LEA`, where summand number `at` is the shift. Returns the rule that was applied; `None` if nothing
