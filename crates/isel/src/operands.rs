@@ -6,6 +6,7 @@ use oriole_ptx::table::Component;
 use oriole_ptx::types::ScalarType;
 
 use crate::error::Unsupported;
+use crate::ptx::Ptx;
 use crate::select::Select;
 
 /// The components of a vector register, in order.
@@ -209,6 +210,14 @@ impl<'m> Select<'m> {
                 self.frame.body.list(list).to_vec()
             }
             _ => vec![operand],
+        }
+    }
+
+    /// Reads a 32-bit operand that may be written in braces: `a` or `{a}`.
+    pub(crate) fn single(&mut self, ptx: &Ptx<'_>, position: usize) -> Result<Operand, Unsupported> {
+        match self.elements(ptx.operand(position))[..] {
+            [element] => self.source(element, ScalarType::B32),
+            _ => self.unsupported(ptx),
         }
     }
 

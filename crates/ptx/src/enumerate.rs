@@ -42,6 +42,7 @@ const TARGETS: &[(u16, Suffix)] = &[
     (60, Suffix::Plain),
     (20, Suffix::Plain),
     (13, Suffix::Plain),
+    (89, Suffix::Plain),
 ];
 
 /// Versions in order of preference: the newest, then older ones for removed features.

@@ -51,7 +51,7 @@ pub(crate) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     }
     let product = read(select, ptx)?;
     let is_sparse = ptx.has(Modifier::Sp) || ptx.has(Modifier::SpOrderedMetadata);
-    let result = if scaled::has_kind(ptx) {
+    let result = if scaled::needs_kind(ptx, &product) {
         scaled::multiply(select, ptx, &product)?
     } else if is_sparse {
         sparse::multiply(select, ptx, &product)?

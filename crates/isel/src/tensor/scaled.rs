@@ -27,9 +27,12 @@ struct SelectorField {
     place: u32,
 }
 
-/// Returns whether an instruction names the kind of its matrices.
-pub(super) fn has_kind(ptx: &Ptx<'_>) -> bool {
-    ptx.form.modifiers.iter().any(|value| value.modifier.spelling().starts_with("kind::"))
+/// Returns whether a product has a meaning that only `.kind::` expresses. `.kind::f8f6f4` with two 8-bit types is the product without `.kind::`,
+/// which targets without `QMMA` have too.
+pub(super) fn needs_kind(ptx: &Ptx<'_>, product: &Product) -> bool {
+    let is_eight_bit = |ty| matches!(ty, ScalarType::E4m3 | ScalarType::E5m2);
+    let is_plain = ptx.has(Modifier::KindF8f6f4) && is_eight_bit(product.a_type) && is_eight_bit(product.b_type);
+    ptx.form.modifiers.iter().any(|value| value.modifier.spelling().starts_with("kind::")) && !is_plain
 }
 
 /// Selects a product with `.kind::`, given the matrices.
@@ -47,12 +50,12 @@ pub(super) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>, product: &Product
     let mut arguments = [&product.a, &product.b, &product.c].map(|words| tuple(select, words)).to_vec();
     let mut first = Vec::new();
     if is_sparse {
-        first.push(select.source(ptx.operand(4), ScalarType::B32)?);
+        first.push(select.single(ptx, 4)?);
     }
     if is_scaled {
         let position = if is_sparse { 6 } else { 4 };
-        first.push(scale(select, ptx, position)?);
-        let second = scale(select, ptx, position + 2)?;
+        first.push(select.single(ptx, position)?);
+        let second = select.single(ptx, position + 2)?;
         arguments.push(tuple(select, &first));
         arguments.push(select.in_register(second));
         arguments.push(selectors(select, ptx, position)?);
@@ -95,14 +98,6 @@ fn type_name(ty: ScalarType) -> Option<&'static str> {
         ScalarType::E2m1 => ".E2M1",
         _ => return None,
     })
-}
-
-/// Returns the register with the scales of a matrix.
-fn scale(select: &mut Select<'_>, ptx: &Ptx<'_>, position: usize) -> Result<Operand, Unsupported> {
-    match select.elements(ptx.operand(position))[..] {
-        [scale] => select.source(scale, ScalarType::B32),
-        _ => select.unsupported(ptx),
-    }
 }
 
 /// Returns the uniform register with the selectors. All threads of the warp have the same ones.

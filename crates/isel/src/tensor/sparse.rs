@@ -29,7 +29,7 @@ struct Sparsity {
 
 /// Selects `mma.sp`, given the matrices.
 pub(super) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>, product: &Product) -> Result<Vec<Operand>, Unsupported> {
-    let metadata = select.source(ptx.operand(4), ScalarType::B32)?;
+    let metadata = select.single(ptx, 4)?;
     let Some(selector) = select.literal(ptx.operand(5), ScalarType::U32) else { return select.unsupported(ptx) };
     let sparsity = Sparsity { metadata: select.in_register(metadata), selector: selector as u32 };
     let is_ordered = ptx.has(Modifier::SpOrderedMetadata) || !SystemLayout::of(select.target).sorts_sparse_indices;

@@ -70,7 +70,7 @@ fn product(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     arguments.extend([start, adds]);
     let mut template = format!("{name} $, {matrices}, {{}}, {{}}");
     if is_sparse(ptx) {
-        let metadata = select.source(ptx.operand(3), ScalarType::B32)?;
+        let metadata = select.single(ptx, 3)?;
         let Some(selector) = select.literal(ptx.operand(4), ScalarType::U32) else { return select.unsupported(ptx) };
         arguments.push(select.in_register(metadata));
         template.push_str(&format!(", {{}}, {selector:#x}"));

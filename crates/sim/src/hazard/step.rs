@@ -36,8 +36,8 @@ pub struct Step {
     pub sets_scoreboards: (u8, u8),
     /// Whether it is an atomic: its predicate result reports the kind of the address, and is known once operands are read.
     pub predicate_after_read: bool,
-    /// Whether it is a block barrier at which the warp stops until all earlier instructions in the memory queue have left it.
-    pub drains_queue: bool,
+    /// The memory queue, if it is a block barrier at which the warp stops until all earlier instructions of that queue have read their sources.
+    pub drains_queue: Option<u8>,
     /// `DEPBAR.LE SBn, count` waits until at most `count` setters of scoreboard `n` are pending: (n, count).
     pub count_wait: Option<(u8, u32)>,
     /// `DEPBAR.LE SBn, count, {m, ...}` also waits until the scoreboards of the set are clear, one bit each.
@@ -78,12 +78,10 @@ impl Step {
             results_wait: model.results_need_scoreboard(class),
             sources_wait: model.sources_need_scoreboard(class),
             result_order_group: class.order().or_else(|| is_redux.then_some(REDUX_ORDER)),
-            read_order_group: class.queue().or_else(|| is_redux.then_some(REDUX_ORDER)),
+            read_order_group: read_order_group(instruction, class, model),
             sets_scoreboards: scoreboards_set_by(instruction),
             predicate_after_read: matches!(instruction.opcode, Opcode::ATOM | Opcode::ATOMS | Opcode::ATOMG),
-            drains_queue: ControlRules::of(model).facts.barrier_drains == 1
-                && instruction.opcode == Opcode::BAR
-                && !instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".ARV"),
+            drains_queue: drained_queue(instruction, model),
             count_wait: count_wait(instruction),
             also_waits: also_waits(instruction),
             scoreboard_stall: model.waits(class).stall,
@@ -116,6 +114,10 @@ impl Step {
 /// In-order group of `REDUX` (reductions over a warp), which ptxas' code for sm_110a relies on. The class table does not state this order,
 /// so that Oriole's compiler still waits for each one. The group is the last available number.
 const REDUX_ORDER: u8 = super::track::GROUPS as u8 - 1;
+
+/// In-order group of the copy engine's instructions: ptxas' code for sm_90a, sm_100a and sm_120a sets one read scoreboard for several of them,
+/// and waits for the last. The class table does not state this order either.
+const COPY_ORDER: u8 = REDUX_ORDER - 1;
 
 /// Index of the counter of warpgroup matrix-product groups, after the six scoreboards.
 const MATRIX_GROUPS: u8 = 6;
@@ -171,6 +173,30 @@ fn cached(instruction: &Instruction, class: SchedClass, rules: &ControlRules) ->
         }
     }
     entries
+}
+
+/// Returns the in-order group in which an instruction reads its operands.
+fn read_order_group(instruction: &Instruction, class: SchedClass, model: &Model) -> Option<u8> {
+    match instruction.opcode {
+        Opcode::BAR => barrier_queue(instruction, model).or(class.queue()),
+        Opcode::REDUX => class.queue().or(Some(REDUX_ORDER)),
+        Opcode::UBLKCP | Opcode::UBLKPF | Opcode::UBLKRED | Opcode::UTMALDG | Opcode::UTMAPF | Opcode::UTMAREDG | Opcode::UTMASTG => {
+            class.queue().or(Some(COPY_ORDER))
+        }
+        _ => class.queue(),
+    }
+}
+
+/// Returns the queue of loads and stores if a block barrier is in it: on targets where barriers drain that queue.
+fn barrier_queue(instruction: &Instruction, model: &Model) -> Option<u8> {
+    let is_in_queue = instruction.opcode == Opcode::BAR && ControlRules::of(model).facts.barrier_drains == 1;
+    Classes::get().of(Opcode::STS, &[]).queue().filter(|_| is_in_queue)
+}
+
+/// Returns the queue that a block barrier drains. `BAR.ARV` does not wait, and a barrier with `.DEFER_BLOCKING` does not wait for the queue.
+fn drained_queue(instruction: &Instruction, model: &Model) -> Option<u8> {
+    let waits = |modifier: &oriole_isa::Symbol| !matches!(modifier.spelling(), ".ARV" | ".DEFER_BLOCKING");
+    barrier_queue(instruction, model).filter(|_| instruction.modifiers.iter().all(waits))
 }
 
 /// Decodes an instruction that waits for a count; see [`Step::count_wait`].

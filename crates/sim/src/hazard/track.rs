@@ -42,7 +42,7 @@ const SCOREBOARDS: usize = 7;
 /// Cycles from the issue of a block barrier until the warp stops at it.
 const BARRIER_CYCLES: i64 = 5;
 /// Maximum number of in-order groups.
-pub(super) const GROUPS: usize = 16;
+pub(super) const GROUPS: usize = 18;
 /// Index of the counter of matrix-product groups among the scoreboards.
 const MATRIX_GROUPS: usize = SCOREBOARDS - 1;
 /// Maximum number of reads tracked per register; beyond that the oldest read is dropped. Bounds the cost where many paths merge.
@@ -280,7 +280,7 @@ impl<'a> Tracker<'a> {
             Some(WarpgroupRole::Product) => self.check_fence(step, number, report),
             None => {}
         }
-        if let Some(queue) = step.read_order_group.filter(|_| step.drains_queue) {
+        if let Some(queue) = step.drains_queue {
             self.draining = Some((usize::from(queue), self.rank, self.now));
         }
         // A write barrier is released after the operands were read, so it also signals the reads.

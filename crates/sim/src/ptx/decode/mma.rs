@@ -52,6 +52,8 @@ impl Decoder<'_> {
         let [metadata, selector] = positions.map(|position| ptx.operand(position));
         let element_bits = element(ty).ok_or_else(missing)?.bits();
         let selector = self.literal(selector, ScalarType::U32).ok_or_else(missing)? as usize;
+        // The metadata may be written in braces.
+        let [metadata] = self.elements(metadata, 1)[..] else { return Err(missing()) };
         Ok(Sparsity { layout: SparseLayout { element_bits, depth, selector }, metadata: self.source(metadata, ScalarType::B32)? })
     }
 
