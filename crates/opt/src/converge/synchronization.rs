@@ -5,20 +5,13 @@
 //! also orders memory (`bar.warp.sync`) becomes a `NOP`. Matrix instructions need the whole warp (flag `whole warp` of the instruction
 //! table); where the warp may be diverged, a `WARPSYNC` is inserted before them.
 //!
-//! A `WARPSYNC` of some threads is an illegal instruction for a thread that is not in its mask. PTX leaves such a thread undefined, but in
-//! ptxas' code it may take part in a shuffle or vote as long as the threads of the mask are active together. Programs rely on that (a shuffle
-//! with the mask 0xffff that all 32 threads execute), so where the warp may be diverged, the `WARPSYNC` executes only if one of its threads is
-//! missing:
-//!
-//! ```text
-//! WARPSYNC %m    becomes    %a, PT = VOTE.ANY PT                        // the active threads
-//!                           %p, RZ = LOP3.LUT %m, %a, RZ, 0x30, !PT     // %m & ~%a != 0
-//!                           @%p WARPSYNC %m
-//! ```
+//! A `WARPSYNC` of some threads is an illegal instruction for a thread that is not in its mask. PTX leaves it undefined what happens if such a
+//! thread executes a shuffle or vote with that mask; with the redundant `WARPSYNC` gone it works in converged code, as in ptxas' code, and
+//! programs do so (a shuffle with the mask 0xffff that all 32 threads execute).
 
 use oriole_ir::analysis::{ControlFlow, PostDominators};
-use oriole_ir::{Block, Class, Function, FunctionKind, Guard, Inst, Op, Operand, Target};
-use oriole_isa::{Effect, Opcode, RegFile, SharedWindow, Symbol, Symbols, SystemLayout};
+use oriole_ir::{Block, Function, FunctionKind, Inst, Op, Operand, Target};
+use oriole_isa::{Effect, Opcode, SharedWindow, Symbol, Symbols, SystemLayout};
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -26,7 +19,6 @@ use smallvec::SmallVec;
 use super::region::ConvergenceRegion;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
-use crate::rewrite::{InstPrelude, register_file_of};
 
 /// The branches at which warps diverge, and the regions after which they are converged again.
 pub(super) struct WarpConvergence<'a> {
@@ -39,11 +31,10 @@ pub(super) struct WarpConvergence<'a> {
 }
 
 impl WarpConvergence<'_> {
-    /// Inserts a `WARPSYNC` where an instruction needs the whole warp, then deletes redundant ones, and guards those of some threads.
+    /// Inserts a `WARPSYNC` where an instruction needs the whole warp, then deletes redundant ones.
     pub(super) fn update_warpsyncs(&self, function: &mut Function, target: Target) {
         self.insert_warpsyncs(function, target);
         self.remove_redundant_warpsyncs(function);
-        guard_partial_warpsyncs(function);
     }
 
     /// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged.
@@ -163,45 +154,6 @@ fn new_full_warpsync(function: &mut Function, target: Target, like: Inst) -> Ins
     };
     function.insts[synchronization].location = location;
     synchronization
-}
-
-/// Truth table of `a & ~b` in `LOP3`.
-const AND_NOT_TABLE: i64 = 0x30;
-
-/// Guards each `WARPSYNC` of some threads such that it executes only if one of these threads is not active, except those that order memory
-/// (`bar.warp.sync`).
-fn guard_partial_warpsyncs(function: &mut Function) {
-    let definitions = Definitions::compute(function);
-    let is_partial = |function: &Function, inst: Inst| {
-        is_plain_warpsync(function, inst)
-            && !is_full_warpsync(function, &definitions, inst)
-            && function.insts[inst].memory.is_none()
-            && function.operands(inst).first().is_some_and(|mask| register_file_of(function, mask) == Some(RegFile::General))
-    };
-    for block in function.layout.clone() {
-        if !function.blocks[block].insts.iter().any(|&inst| is_partial(function, inst)) {
-            continue;
-        }
-        let mut insts = Vec::new();
-        for inst in std::mem::take(&mut function.blocks[block].insts) {
-            if is_partial(function, inst) {
-                let mask = function.operands(inst)[0];
-                let mut prelude = InstPrelude::before(function, inst);
-                let value = function.new_value(Class::R);
-                let active = Operand::from(function.whole(value));
-                prelude.push(function, Op::Machine(Opcode::VOTE), &[Symbol::ANY], &[active, Operand::PT, Operand::PT], 2);
-                let predicate = function.new_value(Class::P);
-                let is_missing = Operand::from(function.whole(predicate));
-                let never = Operand::PT.inverted_predicate();
-                let operands = [is_missing, Operand::RZ, mask, active, Operand::RZ, Operand::from(AND_NOT_TABLE), never];
-                prelude.push(function, Op::Machine(Opcode::LOP3), &[Symbol::LUT], &operands, 2);
-                function.insts[inst].guard = Some(Guard { kind: is_missing.kind, negated: false });
-                insts.extend(prelude.insts);
-            }
-            insts.push(inst);
-        }
-        function.blocks[block].insts = insts;
-    }
 }
 
 /// Returns whether a warp may be diverged after an instruction; `is_diverged` says whether it may be diverged before it. After a call, and
