@@ -132,7 +132,7 @@ fn colours_are_used_on_request() {
     let call = |more: &[&str]| compile(&folder, &["wrong.ptx".to_owned()], &[&["-o", "x"], more].concat()).stderr;
     assert!(call(&["--color", "always"]).contains('\x1b'));
     assert!(!call(&["--color", "never"]).contains('\x1b'));
-    // The option is one of all commands, before and after their name.
+    // Every command takes the option, before or after the name of the command.
     for arguments in [
         ["--color", "always", "check", "wrong.ptx"],
         ["check", "--color", "always", "wrong.ptx"],

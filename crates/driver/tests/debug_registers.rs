@@ -241,8 +241,9 @@ fn ranges(cubin: &Cubin) -> Vec<Range> {
     all.into_iter().map(|(word, name, place, start, end)| (word, name, place, start.into(), end.into())).collect()
 }
 
-/// Returns the contents of a place of `.nv_debug_info_reg_sass` in the first thread; 0 or 1 for a predicate. Classes: 2 predicate, 5
-/// general register, 7 local memory at a register (third byte) plus an offset.
+/// Returns the value that the first thread of the warp has in `place`, an encoded location of the section `.nv_debug_info_reg_sass`. The
+/// highest byte is the kind of location: 2 a predicate (value 0 or 1), 5 a general register, 7 local memory at a register (in the third
+/// byte) plus an offset.
 fn read_place(warp: &Warp, place: u32) -> u32 {
     let general = |number: u32| warp.read(Source::General(Row::source(Some(number as u16))))[0];
     match place >> 24 {

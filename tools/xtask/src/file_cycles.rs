@@ -221,8 +221,8 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Returns the text without comments and without items for tests only, as rustfmt formats them: such an item ends at the first line that
-/// starts with `}`, or, if it has one line, with that line.
+/// Returns the text of a Rust file without comments and without the items marked `#[cfg(test)]`. The file must be formatted by rustfmt: an
+/// item then ends at the first line that starts with `}`, or is a single line.
 fn without_comments_and_tests(text: &str) -> String {
     let mut kept = String::new();
     let mut lines = text.lines();

@@ -46,7 +46,7 @@ impl Combiner {
             return None;
         }
         let (logic, [a, b, c, table, never]) = self.match_logic(function, inst, &word)?;
-        // A word of which one bit is kept equals that bit, or it is zero: comparing it with the bit is the inverse of comparing it with zero.
+        // `x & bit` is either `bit` or zero, so `(x & bit) == bit` is the same as `(x & bit) != 0`.
         let is_kept_bit = compared.is_power_of_two() && table.integer() == Some(LUT_AND) && b.integer() == Some(i64::from(compared));
         let is_inverted = match compared {
             0 => is_inverted,

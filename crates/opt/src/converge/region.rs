@@ -8,6 +8,6 @@ use oriole_ir::Block;
 pub(super) struct ConvergenceRegion {
     /// The block that sets the barrier (`BSSY`) at its end.
     pub(super) entry: Block,
-    /// The reconvergence point, whose first half waits on the barrier (`BSYNC`).
+    /// The reconvergence point. Its `BSYNC` waits until the threads that entered the region have arrived.
     pub(super) exit: Block,
 }
