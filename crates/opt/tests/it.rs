@@ -3,4 +3,5 @@
 mod combine_rules;
 mod converge;
 mod legalize;
+mod proofs;
 mod simplify_rules;
