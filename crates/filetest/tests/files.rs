@@ -90,6 +90,40 @@ fn every_pass_has_files() {
     assert!(missing.is_empty(), "too few files:\n{}", missing.join("\n"));
 }
 
+/// Passes that rewrite integers and predicates: their files are proven by `tools/proofs/prove.py rules`, which has the same list.
+const PROVEN_PASSES: [&str; 11] =
+    ["combine", "fold", "forward", "fuse", "if-convert", "legalize", "merge", "narrow", "simplify", "simplify-again", "split-index"];
+
+/// The files of passes that rewrite integers and predicates are those that an SMT solver has proven: what a pass makes of them cannot change without
+/// a new proof. The functions that the solver cannot prove are listed with their reasons in `tools/proofs/open.txt`.
+#[test]
+fn every_rewrite_is_proven() {
+    let _held = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+    let proofs = folder().join("../tools/proofs");
+    let read = |name: &str| std::fs::read_to_string(proofs.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(read("prove.py").contains(&format!("PASSES = {PROVEN_PASSES:?}")), "prove.py has another list of passes");
+    let record = read("proven.txt");
+    let recorded: BTreeMap<&str, &str> =
+        record.lines().filter_map(|line| line.strip_prefix("filetest ")?.split_once(' ')).map(|(name, rest)| (name, &rest[..16])).collect();
+    let mut names = Vec::new();
+    for path in find(&folder()).unwrap_or_else(|error| panic!("{error}")) {
+        let name = path.strip_prefix(folder()).expect("a file of the folder").to_string_lossy().replace('\\', "/");
+        if name.ends_with(".oir") && PROVEN_PASSES.iter().any(|pass| name.strip_prefix(pass).is_some_and(|rest| rest.starts_with('/'))) {
+            names.push((name, hash(&std::fs::read(&path).expect("a file"))));
+        }
+    }
+    let stale: Vec<&str> =
+        names.iter().filter(|(name, hash)| recorded.get(name.as_str()) != Some(&hash.as_str())).map(|(name, _)| name.as_str()).collect();
+    assert!(stale.is_empty(), "not proven (tools/proofs/README.md: prove.py rules --record):\n{}", stale.join("\n"));
+    assert_eq!(recorded.len(), names.len(), "proven.txt has files that do not exist");
+}
+
+/// Returns the 64-bit FNV-1a hash of some bytes in hexadecimal digits.
+fn hash(bytes: &[u8]) -> String {
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("{hash:016x}")
+}
+
 const PROGRAM: &str = "func kernel @f ssa {\nbb0:\n    EXIT\n}\n";
 
 fn error_of(text: &str) -> String {
