@@ -41,6 +41,8 @@ pub struct Selected {
     pub has_dynamic_stack: bool,
     /// What the function does with tensor memory.
     pub tensor_memory: TensorMemoryUse,
+    /// Whether the function reads special registers about the shared memory that the system reserves.
+    pub reads_reserved_shared: bool,
     /// Positions of `setmaxnreg`, which has no effect on the code.
     pub ignored_register_counts: Vec<Location>,
     /// Offset of the local variables in the stack frame, in bytes.
@@ -115,6 +117,8 @@ pub struct Select<'m> {
     pub(crate) ignored_register_counts: Vec<Location>,
     /// What the function does with tensor memory so far.
     pub(crate) tensor_memory: TensorMemoryUse,
+    /// As [`Selected::reads_reserved_shared`].
+    pub(crate) reads_reserved_shared: bool,
     /// Names of the functions whose address has been taken so far.
     pub(crate) taken_functions: OrderedNames,
     /// The 32-bit words of each `.param` variable that is kept in registers: parameters of this function, and arguments and results of its
@@ -170,6 +174,8 @@ pub struct SelectOptions {
     pub without_descriptors: bool,
     /// Whether operations that occur repeatedly call one function for their slow paths, instead of a copy of the slow path for each.
     pub calls_slow_paths: bool,
+    /// Whether shared variables start at address 0 instead of after the part that the system reserves.
+    pub without_shared_reservation: bool,
 }
 
 /// As [`select_function`], for the target of `caches`, and reuses the results that earlier functions left there.
@@ -199,6 +205,7 @@ pub fn select_function_with(
         indirect_calls: OrderedNames::default(),
         ignored_register_counts: Vec::new(),
         tensor_memory: TensorMemoryUse::default(),
+        reads_reserved_shared: false,
         taken_functions: OrderedNames::default(),
         parameters: FxHashMap::default(),
         touched_words: TouchedWords::default(),
@@ -291,6 +298,7 @@ impl<'m> Select<'m> {
             has_dynamic_stack: self.has_dynamic_stack,
             ignored_register_counts: self.ignored_register_counts,
             tensor_memory: self.tensor_memory,
+            reads_reserved_shared: self.reads_reserved_shared,
             locals_start: self.locals_start,
             registers: self.frame.registers,
         }
