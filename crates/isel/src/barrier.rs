@@ -19,12 +19,12 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use crate::calls::fixed;
+use crate::context::Select;
 use crate::convention::FIRST_REGISTER;
 use crate::error::Unsupported;
 use crate::memory::has_clusters;
 use crate::ptx::Ptx;
 use crate::runtime::barrier_name;
-use crate::select::Select;
 
 /// The number of barriers; all count as used if a barrier number is only known at run time.
 const ALL_BARRIERS: u32 = 16;

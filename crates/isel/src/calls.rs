@@ -15,13 +15,13 @@ use oriole_ptx::ast::{self, Body, FunctionId, Initializer, LabelId, Module, Para
 use oriole_ptx::table::Opcode;
 use oriole_ptx::types::StateSpace;
 
+use crate::context::Select;
 use crate::convention::{self, CALL_ADDRESS, DYNAMIC_STACK, FIRST_REGISTER, ParameterLocation, ParameterShape, RETURN_ADDRESS, Signature};
 use crate::error::Unsupported;
-use crate::layout::aligned;
-use crate::parameters::{TouchedWords, Words, address_taken, parameter_variable};
+use crate::parameter_words::{TouchedWords, Words, address_taken, parameter_variable};
 use crate::ptx::Ptx;
-use crate::select::Select;
 use crate::texture;
+use crate::variable_sizes::aligned;
 
 /// A PTX `call`, split into its parts.
 struct Call<'m> {

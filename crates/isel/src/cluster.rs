@@ -10,10 +10,10 @@ use oriole_ptx::types::ScalarType;
 
 use crate::barrier::{branch_if_diverged, call_runtime};
 use crate::bulk::reduction_name;
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::runtime::barrier_name;
-use crate::select::Select;
 
 /// An operation of the barrier of a cluster.
 #[derive(Clone, Copy, PartialEq, Eq)]

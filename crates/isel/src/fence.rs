@@ -8,11 +8,11 @@ use oriole_ir::{MemoryAccess, Order, Scope, Space};
 use oriole_ptx::table::Modifier;
 
 use crate::bulk_tensor;
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::memory::Access;
 use crate::memory::{has_clusters, order_of, scope_of};
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Selects `fence`, `membar`.
 pub(crate) fn fence(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {

@@ -20,10 +20,10 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::memory::{AccessSpace, Address, OffsetRange, order_of, scope_of};
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Position of the pending arrivals in the upper word, on targets with transaction counts.
 const PENDING_SHIFT: i64 = 11;

@@ -4,8 +4,8 @@ use oriole_ir::{Class, Operand};
 use oriole_ptx::ast;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
-use crate::select::Select;
 
 /// A 64-bit value as two words, low word first.
 pub(crate) type Pair = [Operand; 2];

@@ -14,10 +14,10 @@ use oriole_ptx::ast;
 use oriole_ptx::table::Opcode as PtxOpcode;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::memory::{Access, AccessSpace, Address, OffsetRange, strong};
 use crate::ptx::Ptx;
-use crate::select::Select;
 use operation::{AtomicKind, Operation};
 
 /// An atomic operation with its operands.

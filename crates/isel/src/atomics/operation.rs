@@ -4,8 +4,8 @@ use oriole_ir::{Class, Operand};
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// What the operation does to the value in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -25,8 +25,8 @@ use oriole_isa::SystemLayout;
 
 use super::Atomic;
 use super::operation::AtomicKind;
+use crate::context::Select;
 use crate::memory::{AccessSpace, Address, strong};
-use crate::select::Select;
 
 impl Atomic {
     /// Emits the operation as a loop on the whole value at the address; returns the old value.

@@ -5,9 +5,9 @@ use oriole_ptx::table::{Modifier, Opcode, Slot};
 use oriole_ptx::types::ScalarType;
 
 use super::add::add_saturated;
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 use crate::words::Pair;
 
 /// The part of a product that is wanted.

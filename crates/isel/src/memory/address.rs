@@ -4,8 +4,8 @@ use oriole_ir::{Class, Operand};
 use oriole_ptx::ast;
 
 use super::modifiers::AccessSpace;
+use crate::context::Select;
 use crate::error::Unsupported;
-use crate::select::Select;
 use crate::variables::BaseOffset;
 
 /// The address operands of an access.

@@ -11,9 +11,9 @@ use oriole_ptx::types::ScalarType;
 use super::address::{Address, OffsetRange};
 use super::load::size_modifier;
 use super::modifiers::{AccessSpace, prefetch_size};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// The scoreboard that counts groups of copies.
 const GROUPS: u16 = 0;

@@ -7,10 +7,11 @@ use oriole_ptx::types::ScalarType;
 
 use super::address::{Address, OffsetRange};
 use super::modifiers::{Access, AccessSpace, shared_load};
+use crate::context;
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
-use crate::variables::CONSTANT_BANK;
+use crate::variable_layout::CONSTANT_BANK;
 
 /// Size of a constant bank in bytes.
 const BANK_BYTES: i64 = 1 << 16;
@@ -227,7 +228,7 @@ impl Select<'_> {
     /// Sign-extends a value to the number of registers of its destination.
     fn sign_extended(&mut self, value: Operand, destination: ast::Operand) -> Operand {
         let (ast::Operand::Register(register) | ast::Operand::Element(register, _)) = destination else { return value };
-        let width = crate::select::class_of(self.frame.body.declaration_of(register).ty).width;
+        let width = context::class_of(self.frame.body.declaration_of(register).ty).width;
         let own = self.register_count(value);
         if width <= own {
             return value;

@@ -24,9 +24,9 @@ pub(crate) use store::{store, store_at};
 use oriole_ir::{Class, Operand, OperandKind, Symbol, Value};
 use oriole_isa::SystemLayout;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 impl Select<'_> {
     /// Returns the descriptor that accesses to global memory name. It is loaded once, at the start of the function.

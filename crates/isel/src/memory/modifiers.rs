@@ -6,8 +6,8 @@ use oriole_ptx::ast::{self, AddressBase, VariableId};
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::StateSpace;
 
+use crate::context::Select;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// The memory space that an access names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

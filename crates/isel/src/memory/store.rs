@@ -7,9 +7,9 @@ use oriole_ptx::types::ScalarType;
 use super::address::OffsetRange;
 use super::load::{size_modifier, word_mask};
 use super::modifiers::{Access, AccessSpace};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Selects `st`.
 pub(crate) fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {

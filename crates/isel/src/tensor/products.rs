@@ -9,10 +9,10 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
-use super::tensor_memory::{group, keep_order};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
+use crate::tensor::groups::{group, keep_order};
 
 /// Returns the spelling of the modifier that starts with `prefix`, without the prefix.
 fn modifier_after<'m>(ptx: &Ptx<'m>, prefix: &str) -> Option<&'m str> {

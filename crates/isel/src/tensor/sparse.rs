@@ -14,10 +14,10 @@ use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
 use super::expand::{clamped_sum, eight_bit_floats, integer_name, split_nibbles};
-use super::mma::{PLAIN, Product, ROW_COLUMN, class, tuple};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
+use crate::tensor::product::{PLAIN, Product, ROW_COLUMN, class, tuple};
 
 /// Which elements of A are stored.
 #[derive(Clone, Copy)]

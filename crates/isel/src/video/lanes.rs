@@ -6,10 +6,10 @@ use oriole_ptx::types::ScalarType;
 
 use super::scalar::Operation;
 use super::{ByteRange, Number, Source, VideoOperand, extracted, signedness};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::integer::{Packing, smaller_or_greater};
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// A SIMD instruction without its operands.
 struct Simd {

@@ -12,10 +12,10 @@ use oriole_ptx::ast;
 use oriole_ptx::table::Slot;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::integer::{Packing, smaller_or_greater};
 use crate::ptx::Ptx;
-use crate::select::Select;
 use crate::words::Pair;
 
 pub(crate) use lanes::simd;

@@ -5,9 +5,9 @@ use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
 use super::{Source, VideoOperand, clamped_pair, signedness};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 use crate::words::Pair;
 
 /// Selects `vmad`.

@@ -5,10 +5,10 @@ use oriole_ptx::table::{Modifier, Opcode, Slot};
 use oriole_ptx::types::ScalarType;
 
 use super::{Number, Source, VideoOperand, inserted, signedness};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::integer::{Packing, smaller_or_greater};
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// The primary operation of a scalar or SIMD instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
