@@ -19,7 +19,7 @@ use crate::texture::Invariants;
 use crate::variable_layout::VariableLayout;
 
 /// State kept for one function body: that of the function being selected, or that of a library function inlined into it.
-pub(crate) struct Frame<'m> {
+pub(crate) struct BodyState<'m> {
     pub module: &'m Module,
     pub body: &'m Body,
     /// The variable of each PTX register, created at the first use. The elements of a vector register have consecutive value numbers.
@@ -32,9 +32,9 @@ pub(crate) struct Frame<'m> {
     pub carry_flag: Option<Value>,
 }
 
-impl<'m> Frame<'m> {
-    pub(crate) fn new(module: &'m Module, body: &'m Body, exit: Option<Block>) -> Frame<'m> {
-        Frame { module, body, registers: FxHashMap::default(), labels: vec![None; body.labels.len()], exit, carry_flag: None }
+impl<'m> BodyState<'m> {
+    pub(crate) fn new(module: &'m Module, body: &'m Body, exit: Option<Block>) -> BodyState<'m> {
+        BodyState { module, body, registers: FxHashMap::default(), labels: vec![None; body.labels.len()], exit, carry_flag: None }
     }
 }
 
@@ -72,7 +72,7 @@ pub struct Select<'m> {
     /// The settings of the caller.
     pub(crate) options: SelectOptions,
     /// The body being traversed.
-    pub(crate) frame: Frame<'m>,
+    pub(crate) frame: BodyState<'m>,
     /// Whether the function is a kernel (`.entry`).
     pub(crate) is_kernel: bool,
     /// Highest number of a named barrier used so far, plus one.

@@ -20,13 +20,13 @@ pub(crate) fn initial_data(module: &Module, layout: &Layout, id: VariableId) -> 
     if variable.lanes > 1 {
         dimensions.push(usize::from(variable.lanes));
     }
-    let mut writer = Writer { module, layout, ty, size, data: &mut data };
+    let mut writer = InitializerWriter { module, layout, ty, size, data: &mut data };
     writer.write(initializer, &dimensions, 0)?;
     Ok(data)
 }
 
 /// The state of writing the initializer of one variable.
-struct Writer<'m> {
+struct InitializerWriter<'m> {
     module: &'m Module,
     layout: &'m Layout,
     /// The type of an element.
@@ -36,7 +36,7 @@ struct Writer<'m> {
     data: &'m mut Data,
 }
 
-impl Writer<'_> {
+impl InitializerWriter<'_> {
     /// Writes an initializer whose first element is number `first` of the variable and whose array dimensions are `dimensions`.
     fn write(&mut self, initializer: &Initializer, dimensions: &[usize], first: usize) -> Result<(), Unsupported> {
         let Initializer::List(items) = initializer else { return self.write_one(initializer, first) };

@@ -14,7 +14,7 @@ use oriole_support::Index;
 use smallvec::SmallVec;
 
 use crate::caches::SelectCaches;
-use crate::context::{Frame, Select, class_of};
+use crate::context::{BodyState, Select, class_of};
 use crate::convention::FIRST_REGISTER;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
@@ -171,7 +171,7 @@ impl<'m> Select<'m> {
         let Routine { number, module, function, body } = routine;
         let after = (!is_straight(module, body)).then(|| self.b.new_block());
         let exit = after.unwrap_or_else(|| Index::new(0));
-        let outer = std::mem::replace(&mut self.frame, Frame::new(module, body, Some(exit)));
+        let outer = std::mem::replace(&mut self.frame, BodyState::new(module, body, Some(exit)));
         let mut variables = Vec::new();
         for (register, argument) in registers(body, &function.parameters).into_iter().zip(arguments) {
             let variable = self.variable(register, 0);

@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::caches::SelectCaches;
 use crate::calls;
-use crate::context::{Frame, OrderedNames, Select, SelectOptions};
+use crate::context::{BodyState, OrderedNames, Select, SelectOptions};
 use crate::dispatch;
 use crate::elected::Elected;
 use crate::error::Unsupported;
@@ -71,7 +71,7 @@ pub fn select_function_with(
         caches: RefCell::new(caches),
         variables,
         options,
-        frame: Frame::new(module, body, None),
+        frame: BodyState::new(module, body, None),
         is_kernel,
         barriers: 0,
         callees: OrderedNames::default(),

@@ -10,7 +10,7 @@ use oriole_ptx::types::ScalarType;
 
 use crate::context::Select;
 use crate::error::Unsupported;
-use crate::memory::{AccessSpace, Address, OffsetRange, scope_of, strong};
+use crate::memory::{AccessSpace, AddressOperands, OffsetRange, scope_of, strong};
 use crate::ptx::Ptx;
 
 /// Bytes between two words of a tensor map.
@@ -149,7 +149,7 @@ fn replace_stride(
 #[derive(Clone, Copy)]
 struct TensorMapAddress {
     space: AccessSpace,
-    address: Address,
+    address: AddressOperands,
 }
 
 impl TensorMapAddress {

@@ -7,14 +7,14 @@
 use oriole_ir::{Class, Operand};
 use oriole_ptx::types::ScalarType;
 
-use super::fragment::{Fragment, Shape, Unit};
+use super::fragment::{Fragment, FragmentUnit, Shape};
 use super::quad_fragments;
 use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::tensor::product;
 use crate::tensor::quad;
-use crate::tensor::tile::{Tile, Way, joined_bytes, read_form, tile};
+use crate::tensor::tile::{FragmentAccesses, Way, joined_bytes, read_form, tile};
 
 /// Selects `wmma.load`.
 pub(crate) fn load_fragment(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -57,7 +57,7 @@ pub(crate) fn store_fragment(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(
     let registers: Vec<Operand> = registers.into_iter().map(|register| select.in_register(register)).collect();
     let bytes = fragment.unit_bytes();
     for (unit, words) in fragment.units.iter().zip(registers.chunks(bytes as usize / 4)) {
-        let &Unit { across, along } = unit;
+        let &FragmentUnit { across, along } = unit;
         match way {
             Way::Units => tile.store(select, across, along, words),
             Way::Transposed => {
@@ -75,7 +75,7 @@ pub(crate) fn store_fragment(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(
 }
 
 /// Reads the form of a load or store: the distribution of the matrix, how it is moved, and where it is.
-fn open(select: &mut Select<'_>, ptx: &Ptx<'_>, address: usize) -> Result<(Fragment, Way, Tile), Unsupported> {
+fn open(select: &mut Select<'_>, ptx: &Ptx<'_>, address: usize) -> Result<(Fragment, Way, FragmentAccesses), Unsupported> {
     let Some([rows, columns, depth]) = ptx.matrix_shape() else { return select.unsupported(ptx) };
     let shape = Shape { rows, columns, depth };
     let (matrix, is_row_major, stride) = read_form(select, ptx, shape)?;

@@ -26,7 +26,7 @@ use crate::ptx::Ptx;
 use crate::tensor::half_results;
 use crate::tensor::product::{assign, fragment};
 use crate::tensor::tile;
-use crate::tensor::tile::Tile;
+use crate::tensor::tile::FragmentAccesses;
 
 /// Depth of a product of `HMMA.884`, and of `wmma`.
 const STEP: u32 = 4;
@@ -34,7 +34,7 @@ const DEPTH: u32 = 16;
 
 /// A matrix of `wmma` in memory, as one thread accesses it.
 struct MatrixInMemory {
-    tile: Tile,
+    tile: FragmentAccesses,
     matrix: Matrix,
     is_half: bool,
     /// Whether the elements that a thread has of a row of A, of a column of B, or of a row of C or D are adjacent in memory.

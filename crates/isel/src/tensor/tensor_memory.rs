@@ -58,7 +58,7 @@ pub(super) fn has_spelling(ptx: &Ptx<'_>, spelling: &str) -> bool {
 }
 
 /// The instructions that a load or store becomes.
-struct Accesses {
+struct AccessPlan {
     /// Modifiers of the number of repetitions.
     count: String,
     /// Modifier of the shape, and the offset from the base: one instruction, or one for each half of the warp.
@@ -68,7 +68,7 @@ struct Accesses {
 
 /// Reads the shape and the address of a load or store; `distance` is the operand with the distance between the columns of both halves of a
 /// warp, if the shape has it.
-fn accesses(select: &mut Select<'_>, ptx: &Ptx<'_>, address: ast::Operand, distance: usize) -> Result<Accesses, Unsupported> {
+fn accesses(select: &mut Select<'_>, ptx: &Ptx<'_>, address: ast::Operand, distance: usize) -> Result<AccessPlan, Unsupported> {
     let is_split = is_split(ptx);
     let shape = match () {
         () if is_split => "",
@@ -91,7 +91,7 @@ fn accesses(select: &mut Select<'_>, ptx: &Ptx<'_>, address: ast::Operand, dista
     } else {
         vec![(shape, first)]
     };
-    Ok(Accesses { count, parts, base })
+    Ok(AccessPlan { count, parts, base })
 }
 
 /// Returns whether each half of a warp accesses its own columns.

@@ -7,7 +7,7 @@ use oriole_ptx::types::ScalarType;
 use super::fragment::{Matrix, Shape};
 use crate::context::Select;
 use crate::error::Unsupported;
-use crate::memory::{Access, AccessSpace, Address, OffsetRange, shared_load, size_modifier};
+use crate::memory::{AccessProperties, AccessSpace, AddressOperands, OffsetRange, shared_load, size_modifier};
 use crate::ptx::Ptx;
 
 /// How the elements of a fragment are accessed in memory.
@@ -22,12 +22,12 @@ pub(super) enum Way {
 }
 
 /// The memory accesses of a fragment.
-pub(super) struct Tile {
-    pub(super) access: Access,
+pub(super) struct FragmentAccesses {
+    pub(super) access: AccessProperties,
     /// Leading dimension: the distance in elements between rows (or between columns, if the matrix is stored by columns).
     pub(super) stride: Operand,
     /// Address for the thread with `i = 0`, and the fixed offset of `j = 0`.
-    pub(super) start: Address,
+    pub(super) start: AddressOperands,
     pub(super) element_bits: u32,
     /// Addresses that have been computed for other `i`.
     pub(super) rows: Vec<(u32, Operand)>,
@@ -59,24 +59,24 @@ pub(super) fn tile(
     stride: Operand,
     element_bits: u32,
     xy: [Operand; 2],
-) -> Result<Tile, Unsupported> {
+) -> Result<FragmentAccesses, Unsupported> {
     let access = select.access(ptx, ptx.operand(address));
     let place = select.address(ptx.operand(address), access.space, OffsetRange::HALF)?;
-    Ok(Tile::new(select, access, place, stride, element_bits, xy))
+    Ok(FragmentAccesses::new(select, access, place, stride, element_bits, xy))
 }
 
-impl Tile {
+impl FragmentAccesses {
     /// Computes the address of the thread.
     pub(super) fn new(
         select: &mut Select<'_>,
-        access: Access,
-        place: Address,
+        access: AccessProperties,
+        place: AddressOperands,
         stride: Operand,
         element_bits: u32,
         [x, y]: [Operand; 2],
-    ) -> Tile {
+    ) -> FragmentAccesses {
         let stride = select.in_register(stride);
-        let mut tile = Tile { access, stride, start: place, element_bits, rows: Vec::new() };
+        let mut tile = FragmentAccesses { access, stride, start: place, element_bits, rows: Vec::new() };
         // Bits are numbered within bytes, so elements of less than a byte divide the index.
         let (left, right) = (i64::from(element_bits / 8).max(1).ilog2(), (8 / element_bits).max(1).ilog2());
         if tile.is_short() {
