@@ -10,7 +10,7 @@ use oriole_cubin::Cubin;
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Instruction, decode};
 use oriole_rescore::{Options, Rescored, RewrittenSection, ScoreboardEvent, Tally, When, rescore};
-use oriole_sim::hazard::{Dependence, Finding, Problem, Severity, check_function};
+use oriole_sim::hazard::{Dependence, HazardFinding, Problem, Severity, check_function};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 use crate::check::read_input;
@@ -218,13 +218,13 @@ fn verify(rescored: &mut Rescored) -> Result<(), String> {
 }
 
 /// Returns the hazards in a section with its new control words.
-fn hazards(program: &Program<'_>, code: &CodeSection<'_>, section: &RewrittenSection, model: &Model) -> Vec<Finding> {
+fn hazards(program: &Program<'_>, code: &CodeSection<'_>, section: &RewrittenSection, model: &Model) -> Vec<HazardFinding> {
     let new: Vec<Instruction> = section.new.iter().filter_map(|&word| decode(word, program.target)).collect();
     findings_of(program, code, &new, model).into_iter().filter(|finding| finding.problem.severity() == Severity::Hazard).collect()
 }
 
 /// Returns the wait whose absence caused a finding: first instruction, second instruction, and whether it is for reads or results.
-fn missing_wait(finding: &Finding) -> Option<(usize, usize, ScoreboardEvent)> {
+fn missing_wait(finding: &HazardFinding) -> Option<(usize, usize, ScoreboardEvent)> {
     let (Problem::NotWaited { kind, .. } | Problem::NoScoreboardSet { kind, .. }) = finding.problem else { return None };
     let part = if kind == Dependence::WriteAfterRead { ScoreboardEvent::Reads } else { ScoreboardEvent::Results };
     Some((finding.first, finding.second, part))
@@ -321,7 +321,7 @@ fn json(rescored: &Rescored) -> String {
 }
 
 /// Returns the findings of the hazard checker for a section with these instructions, with the latencies of `model`.
-fn findings_of(program: &Program<'_>, section: &CodeSection<'_>, code: &[Instruction], model: &Model) -> Vec<Finding> {
+fn findings_of(program: &Program<'_>, section: &CodeSection<'_>, code: &[Instruction], model: &Model) -> Vec<HazardFinding> {
     let number = |address: u64| (address / SIZE) as usize;
     let entries: Vec<usize> = section.symbols.iter().map(|&symbol| number(program.cubin.symbols()[symbol].value)).collect();
     let indirect = |branch: usize| {

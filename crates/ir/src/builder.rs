@@ -9,7 +9,8 @@ use oriole_isa::{Opcode, Symbols};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::function::{Block, Function, Inst, Location, Value};
+use crate::function::Function;
+use crate::ids::{Block, Inst, Location, Value};
 use crate::instruction::{Op, Pseudo};
 use crate::memory::MemoryAccess;
 use crate::operand::{Class, Guard, Operand, OperandKind, Part, Role, Signs};

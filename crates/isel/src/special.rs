@@ -7,8 +7,8 @@ use oriole_ir::{Class, MemoryAccess, Operand, Space, Symbol};
 use oriole_isa::{LaunchLayout, LaunchWord, Opcode, ReservedShared};
 use oriole_ptx::table::{Component, SpecialRegister};
 
+use crate::context::Select;
 use crate::error::Unsupported;
-use crate::select::Select;
 
 /// PTX special registers that `S2R` reads directly, with their hardware names.
 const READ: &[(&str, &str)] = &[

@@ -9,7 +9,7 @@ use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::Mode;
 use oriole_sem::format::{F16, F32};
 
-use crate::memory::Memory;
+use crate::memory::GlobalMemory;
 
 /// Number of bits of the number of a texture header in a handle.
 const HEADER_BITS: u32 = 20;
@@ -38,7 +38,7 @@ pub(crate) enum Outside {
     Zero,
 }
 
-impl Memory {
+impl GlobalMemory {
     /// Creates a texture or surface. Returns its handle, and the address of its contents.
     pub fn create_image(&mut self, name: &str, image: &Image) -> (u64, u64) {
         let address = self.allocate(name, KernelTest::initial_bytes(image.element, image.count(), &image.fill));
@@ -134,10 +134,10 @@ pub(crate) mod tests {
     use oriole_kernel_test::{ParameterValue, parse};
 
     /// Creates a texture or surface from its description.
-    pub(crate) fn image(text: &str) -> (Memory, DeviceImage) {
+    pub(crate) fn image(text: &str) -> (GlobalMemory, DeviceImage) {
         let header = format!("// kernel-test 1\n// kernel: k\n// param t: {text}\n// param o: u32[1] = zero\n// expect o: exact = 0\n");
         let ParameterValue::Image(image) = parse(&header).unwrap().parameters.remove(0).value else { panic!("no image") };
-        let mut memory = Memory::new();
+        let mut memory = GlobalMemory::new();
         let (handle, _) = memory.create_image("t", &image);
         let found = memory.image(handle as u32).unwrap();
         (memory, found)

@@ -24,7 +24,7 @@
 use oriole_kernel_test::{AddressMode, Arrangement, FACES};
 
 use crate::image::{DeviceImage, Texel};
-use crate::memory::Memory;
+use crate::memory::GlobalMemory;
 
 /// Fraction bits of the weights of linear filtering.
 const WEIGHT_BITS: u32 = 8;
@@ -80,7 +80,7 @@ pub(crate) struct Fetch {
 /// Two neighbouring texels along an axis, `None` beyond a border, and the weight of the second in 256ths.
 type Neighbours = ([Option<u32>; 2], u32);
 
-impl Memory {
+impl GlobalMemory {
     /// Returns the components at float coordinates.
     pub(crate) fn sample(&self, image: &DeviceImage, fetch: &Fetch) -> Result<[Option<u32>; 4], String> {
         let choice = LevelChoice::of(image, fetch.level)?;

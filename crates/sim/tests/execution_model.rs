@@ -1,7 +1,7 @@
 //! Tests of the interpreter's thread model: divergence, forward progress, synchronization, calls, printing.
 
-use oriole_sim::ptx::{Error, Options, Program, Report};
-use oriole_sim::{Launch, Memory};
+use oriole_sim::ptx::{Error, Options, PtxProgram, Report};
+use oriole_sim::{GlobalMemory, Launch};
 
 struct Run {
     words: Vec<u32>,
@@ -18,8 +18,8 @@ fn run(declarations: &str, body: &str, threads: u32, blocks: u32) -> Run {
     );
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     assert!(checked.is_valid(), "{:?}\n{text}", checked.diagnostics);
-    let program = Program::new(&checked.module, text.as_bytes()).unwrap();
-    let mut memory = Memory::new();
+    let program = PtxProgram::new(&checked.module, text.as_bytes()).unwrap();
+    let mut memory = GlobalMemory::new();
     let out = memory.allocate("out", vec![0; 1024]);
     let arguments = vec![out.to_le_bytes().to_vec()];
     let launch = Launch { kernel: "k".into(), grid: [blocks, 1, 1], block: [threads, 1, 1], cluster: None, shared_bytes: 0, arguments };
@@ -156,9 +156,9 @@ fn launches_that_do_not_fit_are_refused() {
                  multimem.red.global.add.u32 [%d], %r; ret; }\n.entry c() .reqnctapercluster 2 { .reg .b32 %r; .reg .b64 %d; mapa.u64 %d, %d, %r; ret; }";
     let checked = oriole_ptx::check(text, &oriole_ptx::Options::default());
     assert!(checked.is_valid());
-    let program = Program::new(&checked.module, text).unwrap();
+    let program = PtxProgram::new(&checked.module, text).unwrap();
     assert_eq!(program.kernels(), ["c", "k", "t"]);
-    let mut memory = Memory::new();
+    let mut memory = GlobalMemory::new();
     let loaded = program.load(&mut memory);
     let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [1; 3], cluster: None, shared_bytes: 0, arguments: vec![vec![0; 8]] };
     let mut fails = |launch: &Launch| loaded.run(launch, &mut memory, &Options::default()).unwrap_err();

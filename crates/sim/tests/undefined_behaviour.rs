@@ -1,10 +1,10 @@
 //! Each kind of undefined behaviour: programs that must be reported, and similar programs that must not.
 
-use oriole_sim::ptx::{Error, Finding, FindingKind, Options, Program};
-use oriole_sim::{Launch, Memory};
+use oriole_sim::ptx::{Error, FindingKind, Options, PtxProgram, UndefinedBehavior};
+use oriole_sim::{GlobalMemory, Launch};
 
 /// Runs a kernel `k` with one buffer of 64 words as its only parameter. Returns all findings, with a fault last.
-fn findings_with(declarations: &str, body: &str, threads: u32, blocks: u32, options: &Options) -> Vec<Finding> {
+fn findings_with(declarations: &str, body: &str, threads: u32, blocks: u32, options: &Options) -> Vec<UndefinedBehavior> {
     let text = format!(
         ".version 8.5\n.target sm_90\n.address_size 64\n{declarations}\n.visible .entry k(.param .u64 out)\n{{\n\
          .reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<19>; .reg .b64 %rd<19>; .reg .u64 %out, %at; .reg .u32 %t, %lane;\n\
@@ -12,8 +12,8 @@ fn findings_with(declarations: &str, body: &str, threads: u32, blocks: u32, opti
     );
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     assert!(checked.is_valid(), "{:?}\n{text}", checked.diagnostics);
-    let program = Program::new(&checked.module, text.as_bytes()).unwrap();
-    let mut memory = Memory::new();
+    let program = PtxProgram::new(&checked.module, text.as_bytes()).unwrap();
+    let mut memory = GlobalMemory::new();
     let out = memory.allocate("out", vec![0; 256]);
     let arguments = vec![out.to_le_bytes().to_vec()];
     let launch = Launch { kernel: "k".into(), grid: [blocks, 1, 1], block: [threads, 1, 1], cluster: None, shared_bytes: 0, arguments };
@@ -27,13 +27,13 @@ fn findings_with(declarations: &str, body: &str, threads: u32, blocks: u32, opti
     }
 }
 
-fn findings(declarations: &str, body: &str, threads: u32) -> Vec<Finding> {
+fn findings(declarations: &str, body: &str, threads: u32) -> Vec<UndefinedBehavior> {
     findings_with(declarations, body, threads, 1, &Options::default())
 }
 
 /// Checks that the program has findings of exactly this kind, the first in the line marked with `// here`.
 #[track_caller]
-fn reported(kind: FindingKind, declarations: &str, body: &str, threads: u32) -> Finding {
+fn reported(kind: FindingKind, declarations: &str, body: &str, threads: u32) -> UndefinedBehavior {
     let found = findings(declarations, body, threads);
     let first = found.first().unwrap_or_else(|| panic!("nothing is reported"));
     assert!(found.iter().all(|finding| finding.kind == kind), "{found:?}");
@@ -45,7 +45,7 @@ fn reported(kind: FindingKind, declarations: &str, body: &str, threads: u32) -> 
 /// Checks that the program has a race and that the marked line is one of the two accesses. Further findings are allowed, because a racing
 /// load may also return an undefined value.
 #[track_caller]
-fn races(declarations: &str, body: &str, threads: u32) -> Finding {
+fn races(declarations: &str, body: &str, threads: u32) -> UndefinedBehavior {
     let found = findings(declarations, body, threads);
     let line = marked_line(declarations, body);
     let other = format!("in line {line} without");

@@ -6,7 +6,7 @@
 use oriole_kernel_test::{Expectation, KernelTest, ParameterValue, parse};
 use oriole_ptx::ast::Module;
 use oriole_sim::kernel_test::Setup;
-use oriole_sim::ptx::{Options, Program};
+use oriole_sim::ptx::{Options, PtxProgram};
 
 use crate::CaseOutcome;
 use crate::damage_text::damage_text;
@@ -61,7 +61,7 @@ fn is_small(test: &KernelTest) -> bool {
 }
 
 fn interpret(module: &Module, text: &[u8], test: &KernelTest) {
-    let Ok(program) = Program::new(module, text) else { return };
+    let Ok(program) = PtxProgram::new(module, text) else { return };
     let mut setup = Setup::new(test);
     let loaded = program.load(&mut setup.memory);
     let options = Options { most_steps: MOST_STEPS, heap_bytes: HEAP_BYTES, ..Options::default() };

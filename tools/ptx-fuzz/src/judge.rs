@@ -9,7 +9,7 @@ use oriole_kernel_test::{Expectation, Expected, KernelTest, ParameterValue, Tole
 use oriole_ptx::ast::Module;
 use oriole_sim::hazard::Watch;
 use oriole_sim::verify::{Verifier, verify_cubin};
-use oriole_sim::{Launch, Memory, ptx, sass};
+use oriole_sim::{GlobalMemory, Launch, ptx, sass};
 
 use crate::reduce::Case;
 
@@ -97,14 +97,14 @@ impl fmt::Display for Failure {
 /// A launch, its memory, and the addresses of its buffers.
 struct Setup {
     launch: Launch,
-    memory: Memory,
+    memory: GlobalMemory,
     buffers: Vec<(String, u64)>,
 }
 
 impl Setup {
     /// Creates the buffers and the launch of a test.
     fn of(test: &KernelTest) -> Setup {
-        let mut memory = Memory::new();
+        let mut memory = GlobalMemory::new();
         let mut buffers = Vec::new();
         let mut arguments = Vec::new();
         for parameter in &test.parameters {
@@ -174,7 +174,7 @@ pub fn interpret(case: &Case) -> Result<Vec<Vec<u8>>, Failure> {
 fn interpret_module(module: &Module, case: &Case) -> Result<Vec<Vec<u8>>, Failure> {
     guarded("interpreter", None, || {
         let undefined = |message: String| Failure::new(FailureKind::Undefined, None, message);
-        let program = ptx::Program::new(module, case.text.as_bytes()).map_err(|error| undefined(error.to_string()))?;
+        let program = ptx::PtxProgram::new(module, case.text.as_bytes()).map_err(|error| undefined(error.to_string()))?;
         let mut setup = Setup::of(&case.test);
         let loaded = program.load(&mut setup.memory);
         let options = ptx::Options { most_steps: MOST_STEPS, ..ptx::Options::default() };

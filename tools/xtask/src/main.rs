@@ -25,7 +25,7 @@ usage: cargo run --release -p xtask -- TASK
                       pack the kernel tests, their cubins at -O0 and -O3 (with --rivals also those of ptxas) and the runner;
                       on a machine with a GPU, unpack it and call oriole-gpu-bundle/run.sh
   dependencies        check that dependencies are used, point down the table of docs/architecture.md, and have accepted licences
-  file-cycles [DIR]   print the groups of files that use each other, for each crate of a folder (default crates)
+  file-cycles [DIR]   print the groups of files that use each other, with the uses, for each crate of a folder (default crates)
   sass FILE           compare the isa crate with texts of nvdisasm, lines `target hex text`
 ";
 

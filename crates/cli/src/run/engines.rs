@@ -3,8 +3,8 @@
 use oriole_kernel_test::{KernelTest, Tolerance};
 use oriole_sim::hazard;
 use oriole_sim::kernel_test::Setup;
-use oriole_sim::ptx::{self, Finding, FindingKind, Program};
-use oriole_sim::sass::{self, Code, ErrorKind, Observer, Silent, Trace, WriteWatch, Writer};
+use oriole_sim::ptx::{self, FindingKind, PtxProgram, UndefinedBehavior};
+use oriole_sim::sass::{self, Code, ErrorKind, Observer, Silent, Trace, WriteWatch, WritingThread};
 use oriole_sim::timing::{self, Effort, Estimate};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
@@ -53,11 +53,11 @@ pub fn completed(case: &Case) -> Result<KernelTest, Refusal> {
     if report.findings.is_empty() { Ok(test) } else { Err(undefined(report.findings).into()) }
 }
 
-fn interpreter(case: &Case) -> Result<Program, Refusal> {
-    Ok(Program::new(&case.checked.module, &case.text).map_err(stopped)?)
+fn interpreter(case: &Case) -> Result<PtxProgram, Refusal> {
+    Ok(PtxProgram::new(&case.checked.module, &case.text).map_err(stopped)?)
 }
 
-fn undefined(findings: Vec<Finding>) -> RunOutcome {
+fn undefined(findings: Vec<UndefinedBehavior>) -> RunOutcome {
     let message = findings.first().map_or(String::new(), ToString::to_string);
     RunOutcome { findings, message, ..RunOutcome::new(Status::Undefined) }
 }
@@ -189,7 +189,7 @@ impl Simulation<'_> {
         // Runs twice: the first run finds the thread that writes the element, the second one traces its warp.
         let mut watch = WriteWatch::new(address);
         let _ = self.launch(&mut watch);
-        let Some(Writer { block, warp, lane, .. }) = watch.writer() else {
+        let Some(WritingThread { block, warp, lane, .. }) = watch.writer() else {
             return Some(TraceWindow { title: format!("no instruction wrote {element}"), lines: Vec::new() });
         };
         let mut watch = WriteWatch::with_trace(address, Trace::of_warp(self.length, block, warp, lane));

@@ -10,7 +10,7 @@ use oriole_driver::{Options as Compiler, compile};
 use oriole_hardware::Model;
 use oriole_isa::{Control, Target, decode};
 use oriole_kernel_test::KernelTest;
-use oriole_sim::hazard::{LocatedFinding, Problem, Register, Severity, Watch, check_function};
+use oriole_sim::hazard::{HazardRegister, LocatedFinding, Problem, Severity, Watch, check_function};
 use oriole_sim::sass::Options;
 use oriole_sim::sass::kernel_test::run;
 
@@ -23,12 +23,12 @@ const STEP: usize = 59;
 /// The part of a problem that does not depend on the path on which it was found.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    Early(Register),
+    Early(HazardRegister),
     Fresh(u8),
-    Stale(Register),
+    Stale(HazardRegister),
     Ignored,
     Counted(u8),
-    Unfenced(Register),
+    Unfenced(HazardRegister),
     Note,
 }
 

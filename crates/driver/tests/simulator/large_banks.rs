@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use oriole_driver::{Options as Compiler, compile};
 use oriole_isa::Target;
-use oriole_sim::ptx::Program;
+use oriole_sim::ptx::PtxProgram;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::sass::{Options, Silent};
 
@@ -31,7 +31,7 @@ fn check_ours(name: &str, text: &str, targets: &[(&str, u8)]) {
     let test = oriole_kernel_test::parse(text).unwrap_or_else(|error| panic!("{name}: {error:?}"));
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     assert!(checked.is_valid(), "{name} is not accepted");
-    let program = Program::new(&checked.module, text.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let program = PtxProgram::new(&checked.module, text.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
     let report = program.run_test(&test, &oriole_sim::ptx::Options::default()).unwrap_or_else(|failure| panic!("{name}: {failure}"));
     assert!(report.findings.is_empty(), "{name}: {}", report.findings[0]);
     for &(target, level) in targets {

@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use oriole_hardware::Model;
 use oriole_isa::{Instruction, Opcode, OperandValue, RegFile};
 
-use super::boundary::{BoundaryState, InFlightAtBoundary, Pending};
+use super::boundary::{BoundaryInst, BoundaryState, Pending};
 use super::reuse::Kept;
 use super::track::{MAX_FIXED_LATENCY, Tracker};
-use super::{Finding, Problem, Register, Step};
+use super::{HazardFinding, HazardRegister, HazardStep, Problem};
 
 /// The control-flow successors of an instruction.
 pub(crate) enum Next {
@@ -39,8 +39,8 @@ pub fn check_function(
     entries: &[usize],
     indirect: &dyn Fn(usize) -> Vec<usize>,
     model: &Model,
-) -> Vec<Finding> {
-    let steps: Vec<Step> = instructions.iter().map(|instruction| Step::new(instruction, model)).collect();
+) -> Vec<HazardFinding> {
+    let steps: Vec<HazardStep> = instructions.iter().map(|instruction| HazardStep::new(instruction, model)).collect();
     check_steps(&steps, &nexts(instructions, indirect), entries, model)
 }
 
@@ -50,8 +50,8 @@ pub(crate) fn nexts(instructions: &[Instruction], indirect: &dyn Fn(usize) -> Ve
 }
 
 /// Like [`check_function`], for steps and successors that are already computed.
-pub(crate) fn check_steps(steps: &[Step], nexts: &[Next], entries: &[usize], model: &Model) -> Vec<Finding> {
-    let mut walk = Walk::new(steps, nexts, entries);
+pub(crate) fn check_steps(steps: &[HazardStep], nexts: &[Next], entries: &[usize], model: &Model) -> Vec<HazardFinding> {
+    let mut walk = HazardIteration::new(steps, nexts, entries);
     let mut tracker = Tracker::new(model);
     walk.iterate_to_fixed_point(&mut tracker);
     let mut findings = walk.findings(&mut tracker);
@@ -96,7 +96,7 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
 }
 
 /// Finds an instruction in a list of instructions in flight, which is sorted by index.
-fn of_step(in_flight: &[InFlightAtBoundary], step: u32) -> Option<InFlightAtBoundary> {
+fn of_step(in_flight: &[BoundaryInst], step: u32) -> Option<BoundaryInst> {
     in_flight.binary_search_by_key(&step, |one| one.step).ok().map(|at| in_flight[at])
 }
 
@@ -115,8 +115,8 @@ fn merged(mut states: Vec<BoundaryState>) -> Option<BoundaryState> {
 }
 
 /// The state of the data-flow iteration.
-struct Walk<'a> {
-    steps: &'a [Step],
+struct HazardIteration<'a> {
+    steps: &'a [HazardStep],
     nexts: &'a [Next],
     /// Indices of the first instructions of blocks, ascending.
     starts: Vec<usize>,
@@ -142,14 +142,14 @@ struct Called {
     /// State at its returns; `None` until a return is reached.
     left: Option<BoundaryState>,
     /// The part of `left.in_flight` that consists of the function's own instructions.
-    own: Vec<InFlightAtBoundary>,
+    own: Vec<BoundaryInst>,
     /// Indices of its instructions, without those of its callees.
     body: BTreeSet<usize>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> HazardIteration<'a> {
     /// Splits the code into blocks and puts the entries on the worklist.
-    fn new(steps: &'a [Step], nexts: &'a [Next], entries: &[usize]) -> Self {
+    fn new(steps: &'a [HazardStep], nexts: &'a [Next], entries: &[usize]) -> Self {
         let mut starts: BTreeSet<usize> = entries.iter().copied().chain([0]).collect();
         for (number, next) in nexts.iter().enumerate() {
             match next {
@@ -162,7 +162,7 @@ impl<'a> Walk<'a> {
         }
         let starts: Vec<usize> = starts.into_iter().filter(|&start| start < steps.len()).collect();
         let (states, arrived) = (vec![None; starts.len()], vec![Vec::new(); starts.len()]);
-        let mut walk = Walk {
+        let mut walk = HazardIteration {
             steps,
             nexts,
             starts,
@@ -291,15 +291,14 @@ impl<'a> Walk<'a> {
         let kept_at_entry = entry.map_or(&[][..], |state| &state.kept);
         let mut returns = Vec::new();
         for (&after, before) in called.sites.range(only.unwrap_or(0)..=only.unwrap_or(usize::MAX)) {
-            let is_left = |one: &InFlightAtBoundary| {
+            let is_left = |one: &BoundaryInst| {
                 let there = of_step(&left.in_flight, one.step)?;
                 // The function's entry state holds the smallest age of all call sites; only the difference to it was spent in the function.
                 let brought = of_step(entered, one.step).map_or(there.age, |entered| entered.age);
                 let age = (there.age - brought.min(there.age)).saturating_add(one.age).clamp(there.age, MAX_FIXED_LATENCY as u8);
-                Some(InFlightAtBoundary { age, ..there })
+                Some(BoundaryInst { age, ..there })
             };
-            let mut in_flight: Vec<InFlightAtBoundary> =
-                before.in_flight.iter().filter_map(is_left).chain(called.own.iter().copied()).collect();
+            let mut in_flight: Vec<BoundaryInst> = before.in_flight.iter().filter_map(is_left).chain(called.own.iter().copied()).collect();
             in_flight.sort_by_key(|one| one.step);
             in_flight.dedup_by_key(|one| one.step);
             // A cached value that came with another call is not in the cache after this one.
@@ -313,7 +312,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks each reachable block once from its fixed-point state and collects the findings.
-    fn findings(&self, tracker: &mut Tracker<'_>) -> Vec<Finding> {
+    fn findings(&self, tracker: &mut Tracker<'_>) -> Vec<HazardFinding> {
         let mut findings = Vec::new();
         for (block, state) in self.states.iter().enumerate() {
             let Some(state) = state else { continue };
@@ -341,14 +340,14 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns a finding if the instruction's variable-latency result is still pending when control leaves the section at `second`.
-    fn pending_at_exit(&self, one: &InFlightAtBoundary, second: usize) -> Option<Finding> {
+    fn pending_at_exit(&self, one: &BoundaryInst, second: usize) -> Option<HazardFinding> {
         let step = &self.steps[one.step as usize];
         let first = one.step as usize;
         let register = step.writes.first()?.register;
         // Kernels without a stack still load the stack pointer (R1) and never wait for it.
-        let is_unused_stack =
-            Some(register) == Register::new(RegFile::General, 1) && matches!(one.results, Pending::Until(signals) if signals.is_never());
+        let is_unused_stack = Some(register) == HazardRegister::new(RegFile::General, 1)
+            && matches!(one.results, Pending::Until(signals) if signals.is_never());
         let pending = one.results != Pending::Done && step.results_wait && first != second && !is_unused_stack;
-        pending.then_some(Finding { second, first, problem: Problem::PendingAtExit { register } })
+        pending.then_some(HazardFinding { second, first, problem: Problem::PendingAtExit { register } })
     }
 }

@@ -16,13 +16,13 @@
 
 use super::lanes::Mask;
 use super::step::ReuseEntry;
-use super::{Finding, Problem, Register, Step};
+use super::{HazardFinding, HazardRegister, HazardStep, Problem};
 
 /// A register value that may be in a reuse cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kept {
     pub entry: ReuseEntry,
-    pub register: Register,
+    pub register: HazardRegister,
     /// Index of the instruction that put it there.
     pub step: u32,
     /// Threads whose register was overwritten since.
@@ -31,19 +31,19 @@ pub struct Kept {
 
 /// The possible contents of the reuse caches.
 #[derive(Debug, Default)]
-pub(super) struct Cache {
+pub(super) struct ReuseCacheContents {
     pub kept: Vec<Kept>,
 }
 
-impl Cache {
+impl ReuseCacheContents {
     /// Applies an instruction: its reads hit or replace cached values, then its writes make cached values stale.
-    pub fn issue(&mut self, number: usize, step: &Step, active: Mask, report: &mut dyn FnMut(Finding)) {
+    pub fn issue(&mut self, number: usize, step: &HazardStep, active: Mask, report: &mut dyn FnMut(HazardFinding)) {
         if self.kept.is_empty() && step.cached.is_empty() {
             return;
         }
         for &(entry, register, keep) in &step.cached {
             for kept in self.kept.iter().filter(|kept| kept.entry == entry && kept.register == register && kept.stale & active != 0) {
-                report(Finding { second: number, first: kept.step as usize, problem: Problem::StaleReuse { register } });
+                report(HazardFinding { second: number, first: kept.step as usize, problem: Problem::StaleReuse { register } });
             }
             self.kept.retain(|kept| kept.entry != entry);
             if keep {

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::boundary::BoundaryState;
 use super::lanes::{ALL, Mask};
 use super::track::Tracker;
-use super::{Finding, Problem, Severity, Step};
+use super::{HazardFinding, HazardStep, Problem, Severity};
 use crate::sass::warp::Warp;
 use crate::sass::{Issue, Observer};
 
@@ -64,7 +64,7 @@ pub struct Watch {
     /// Pairs of instructions and kinds of problem that were already reported.
     seen: FxHashSet<(usize, usize, std::mem::Discriminant<Problem>)>,
     /// All instructions seen so far, in the order of their first execution.
-    steps: Vec<Step>,
+    steps: Vec<HazardStep>,
     lines: Vec<Line>,
     /// Index of the step for each instruction address.
     numbers: FxHashMap<u64, u32>,
@@ -125,7 +125,7 @@ impl Watch {
             return number as usize;
         }
         let number = self.steps.len();
-        self.steps.push(Step::new(issue.instruction, Model::of(issue.target)));
+        self.steps.push(HazardStep::new(issue.instruction, Model::of(issue.target)));
         let offset = issue.address - issue.function;
         let text = oriole_isa::print(issue.word, issue.target, offset).unwrap_or_default();
         self.lines.push(Line { offset, text: format!("[{}]  {text}", issue.instruction.control) });
@@ -171,7 +171,7 @@ impl Observer for Watch {
         // If all threads that have not exited run, nothing is paused: exited threads do not count as paused.
         let group = if issue.group == state.alive { ALL } else { issue.group };
         state.tracker.issue_for(&self.steps, number, group, issue.active, &mut |finding| {
-            let Finding { first, second, problem } = finding;
+            let HazardFinding { first, second, problem } = finding;
             if problem.severity() <= severity && seen.insert((first, second, std::mem::discriminant(&problem))) {
                 let line = |number: usize| lines[number].clone();
                 let is_alone = matches!(problem, Problem::NeverSet { .. } | Problem::StallIgnored { .. });

@@ -1,7 +1,7 @@
 //! PTX interpreter: executes a module as the manual defines it, and reports behaviour that the manual leaves undefined.
 //!
-//! It is the project's reference for results, so it shares only the front end and `oriole-sem` with the compiler. [`Program::new`] decodes
-//! a checked module once; [`Program::load`] puts its variables into a [`Memory`]; [`Loaded::run`] runs a kernel there.
+//! It is the project's reference for results, so it shares only the front end and `oriole-sem` with the compiler. [`PtxProgram::new`] decodes
+//! a checked module once; [`PtxProgram::load`] puts its variables into a [`GlobalMemory`]; [`Loaded::run`] runs a kernel there.
 //!
 //! ```
 //! use oriole_sim::ptx::{Options, Program};
@@ -55,16 +55,16 @@ mod program;
 mod run;
 mod variables;
 
-pub use finding::{Error, Finding, FindingKind};
+pub use finding::{Error, FindingKind, UndefinedBehavior};
 use oriole_kernel_test::KernelTest;
 use oriole_ptx::ast::Module;
 use program::CallTarget;
-pub use program::Program;
+pub use program::PtxProgram;
 use variables::Image;
 
 use crate::Launch;
-use crate::kernel_test::{self, Failure, Setup};
-use crate::memory::Memory;
+use crate::kernel_test::{self, Setup, TestFailure};
+use crate::memory::GlobalMemory;
 
 /// Which checks a run performs, and its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,18 +89,18 @@ impl Default for Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Undefined behaviour that did not stop the run.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<UndefinedBehavior>,
     /// Number of executed instructions, counted once per thread.
     pub instructions: u64,
     /// Text printed by `vprintf`.
     pub output: String,
 }
 
-impl Program {
+impl PtxProgram {
     /// Decodes a module that [`oriole_ptx::check`] accepted. `text` is the module's source, used for line numbers.
     ///
-    /// A function with an unsupported instruction is an error only when a launched kernel needs it; see [`Program::refused`].
-    pub fn new(module: &Module, text: &[u8]) -> Result<Program, Error> {
+    /// A function with an unsupported instruction is an error only when a launched kernel needs it; see [`PtxProgram::refused`].
+    pub fn new(module: &Module, text: &[u8]) -> Result<PtxProgram, Error> {
         decode::decode(module, text)
     }
 
@@ -130,13 +130,13 @@ impl Program {
 
     /// Runs a kernel test and returns its report if the buffers match. Expected values that the test takes from the interpreter are
     /// computed first, and match by definition.
-    pub fn run_test(&self, test: &KernelTest, options: &Options) -> Result<Report, Failure<Error>> {
+    pub fn run_test(&self, test: &KernelTest, options: &Options) -> Result<Report, TestFailure<Error>> {
         if test.needs_interpreter() {
-            let (complete, _) = self.complete_test(test, options).map_err(Failure::Engine)?;
+            let (complete, _) = self.complete_test(test, options).map_err(TestFailure::Engine)?;
             return self.run_test(&complete, options);
         }
         let mut report = None;
-        let mut engine = |launch: &Launch, memory: &mut Memory| {
+        let mut engine = |launch: &Launch, memory: &mut GlobalMemory| {
             report = Some(self.load(memory).run(launch, memory, options)?);
             Ok(())
         };
@@ -159,20 +159,20 @@ impl Program {
     }
 
     /// Puts the global variables into memory.
-    pub fn load(&self, memory: &mut Memory) -> Loaded<'_> {
+    pub fn load(&self, memory: &mut GlobalMemory) -> Loaded<'_> {
         Loaded { program: self, image: self.variables.load(memory) }
     }
 }
 
 /// A program whose global variables are in a memory. Variables keep their values between launches.
 pub struct Loaded<'p> {
-    program: &'p Program,
+    program: &'p PtxProgram,
     image: Image,
 }
 
 impl Loaded<'_> {
     /// Runs a kernel in the memory that the program was loaded into.
-    pub fn run(&self, launch: &Launch, memory: &mut Memory, options: &Options) -> Result<Report, Error> {
+    pub fn run(&self, launch: &Launch, memory: &mut GlobalMemory, options: &Options) -> Result<Report, Error> {
         run::run(self.program, &self.image, launch, memory, options)
     }
 }

@@ -12,7 +12,7 @@ use oriole_support::Name;
 use rustc_hash::FxHashMap;
 
 use super::program::{CONSTANT_WINDOW, FUNCTION_BASE, FUNCTION_SPACING, SHARED_WINDOW};
-use crate::memory::Memory;
+use crate::memory::GlobalMemory;
 
 /// The location of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) struct Global {
 struct StoredAddress {
     offset: usize,
     bytes: usize,
-    symbol: Symbol,
+    symbol: StoredSymbol,
     addend: i64,
     /// Whether it is a generic address (`generic(x)`).
     generic: bool,
@@ -46,14 +46,14 @@ struct StoredAddress {
 
 /// The symbol that a stored address refers to.
 #[derive(Clone, Copy)]
-enum Symbol {
+enum StoredSymbol {
     Variable(Home),
     Function(u32),
 }
 
 /// The layout and initial contents of all variables.
 #[derive(Default)]
-pub(crate) struct Variables {
+pub(crate) struct PtxVariables {
     homes: FxHashMap<VariableId, Home>,
     /// The definition for each name at module scope.
     by_name: FxHashMap<Name, VariableId>,
@@ -75,10 +75,10 @@ pub(crate) struct Image {
     pub(crate) constants: Vec<u8>,
 }
 
-impl Variables {
+impl PtxVariables {
     /// Lays out all variables. `function_number` maps function names to indices.
-    pub(crate) fn new(module: &Module, function_number: &FxHashMap<Name, u32>) -> Result<Variables, String> {
-        let mut variables = Variables::default();
+    pub(crate) fn new(module: &Module, function_number: &FxHashMap<Name, u32>) -> Result<PtxVariables, String> {
+        let mut variables = PtxVariables::default();
         let outer = module.items.iter().filter_map(|item| if let Item::Variable(id) = item { Some(*id) } else { None });
         let bodies = module.functions.iter().filter_map(|function| function.body.as_deref());
         let inner = bodies.flat_map(|body| &body.statements).filter_map(|statement| match statement {
@@ -161,7 +161,7 @@ impl Variables {
         if variable.lanes > 1 {
             dimensions.push(usize::from(variable.lanes));
         }
-        let mut writer = Writer { module, variables: self, function_number, ty, bytes: Vec::new(), addresses: Vec::new() };
+        let mut writer = VariableWriter { module, variables: self, function_number, ty, bytes: Vec::new(), addresses: Vec::new() };
         writer.bytes.resize(variable_bytes(variable).unwrap_or(0) as usize, 0);
         writer.write(initializer, &dimensions, 0)?;
         let (bytes, mut addresses) = (writer.bytes, writer.addresses);
@@ -189,7 +189,7 @@ impl Variables {
     }
 
     /// Allocates the global variables and fills in the addresses in their initial contents.
-    pub(crate) fn load(&self, memory: &mut Memory) -> Image {
+    pub(crate) fn load(&self, memory: &mut GlobalMemory) -> Image {
         let globals: Vec<u64> = self.globals.iter().map(|global| memory.allocate(&global.name, global.bytes.clone())).collect();
         for (global, &base) in self.globals.iter().zip(&globals) {
             for address in &global.addresses {
@@ -212,10 +212,10 @@ impl StoredAddress {
     /// Returns the value of the address.
     fn value(&self, globals: &[u64]) -> u64 {
         let base = match self.symbol {
-            Symbol::Variable(Home::Global(number)) => globals[number as usize],
-            Symbol::Variable(Home::Constant(offset)) => u64::from(offset) + if self.generic { CONSTANT_WINDOW } else { 0 },
-            Symbol::Variable(Home::Shared(offset)) => u64::from(offset) + if self.generic { SHARED_WINDOW } else { 0 },
-            Symbol::Function(number) => function_address(number),
+            StoredSymbol::Variable(Home::Global(number)) => globals[number as usize],
+            StoredSymbol::Variable(Home::Constant(offset)) => u64::from(offset) + if self.generic { CONSTANT_WINDOW } else { 0 },
+            StoredSymbol::Variable(Home::Shared(offset)) => u64::from(offset) + if self.generic { SHARED_WINDOW } else { 0 },
+            StoredSymbol::Function(number) => function_address(number),
         };
         let address = base.wrapping_add_signed(self.addend);
         self.mask.map_or(address, |mask| (address & mask) >> mask.trailing_zeros().min(63))
@@ -243,16 +243,16 @@ pub(crate) fn member_stride(variable: &Variable) -> u32 {
 }
 
 /// Evaluates an initializer into bytes and addresses.
-struct Writer<'m> {
+struct VariableWriter<'m> {
     module: &'m Module,
-    variables: &'m Variables,
+    variables: &'m PtxVariables,
     function_number: &'m FxHashMap<Name, u32>,
     ty: ScalarType,
     bytes: Vec<u8>,
     addresses: Vec<StoredAddress>,
 }
 
-impl Writer<'_> {
+impl VariableWriter<'_> {
     /// Writes an initializer for the sub-array with these dimensions, starting at element `first`.
     fn write(&mut self, initializer: &Initializer, dimensions: &[usize], first: usize) -> Result<(), String> {
         let Initializer::List(items) = initializer else { return self.write_one(initializer, first) };
@@ -288,14 +288,14 @@ impl Writer<'_> {
     }
 
     /// Finds the function or variable with a name.
-    fn symbol(&self, name: Name) -> Result<Symbol, String> {
+    fn symbol(&self, name: Name) -> Result<StoredSymbol, String> {
         if let Some(&number) = self.function_number.get(&name) {
-            return Ok(Symbol::Function(number));
+            return Ok(StoredSymbol::Function(number));
         }
         let inner = || self.module.variables.iter_enumerated().find(|(_, variable)| variable.name == name).map(|(id, _)| id);
         let id = self.variables.by_name.get(&name).copied().or_else(inner);
         let home = id.and_then(|id| self.variables.home(self.module, id));
-        home.map(Symbol::Variable).ok_or_else(|| format!("the address of {}, which is not defined here", self.module.name(name)))
+        home.map(StoredSymbol::Variable).ok_or_else(|| format!("the address of {}, which is not defined here", self.module.name(name)))
     }
 }
 

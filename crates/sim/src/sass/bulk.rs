@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use oriole_isa::{Opcode, OperandValue, RegFile};
 
-use super::atomic::{Update, async_update, bulk_update};
+use super::atomic::{UpdateFunction, async_update, bulk_update};
 use super::fault::Fault;
 use super::mbarrier;
 use super::memory::space::{self, Space};
@@ -35,13 +35,13 @@ enum CopyEnd {
 }
 
 /// A part of a tensor: a box, or columns of pixels.
-struct Tile {
+struct CopiedPart {
     map: TensorMap,
     coordinates: Vec<i32>,
     /// Offsets in the dimensions of an image.
     offsets: Vec<u32>,
     /// The operation of a reduction.
-    operation: Option<tensor_map::Operation>,
+    operation: Option<tensor_map::ReductionOperation>,
 }
 
 /// What a copy signals when it is complete.
@@ -54,37 +54,37 @@ enum Signal {
 }
 
 /// A copy that has been issued but not performed.
-pub struct Copy {
+pub struct BulkCopy {
     from: CopyEnd,
     to: CopyEnd,
     bytes: usize,
     signal: Signal,
     /// Element size and operation of a reduction.
-    reduction: Option<Arc<Reduction>>,
+    reduction: Option<Arc<BulkReduction>>,
     /// The box of a tensor copy, whose other side is in shared memory at `to`, for stores at `from`.
-    tile: Option<Arc<Tile>>,
+    tile: Option<Arc<CopiedPart>>,
 }
 
 /// An operation on elements of a number of bytes.
-pub struct Reduction {
+pub struct BulkReduction {
     bytes: usize,
-    update: Update,
+    update: UpdateFunction,
 }
 
 /// The copies that have been issued but not performed, oldest first.
 #[derive(Default)]
-pub struct Copies {
-    pending: Vec<Copy>,
+pub struct BulkCopies {
+    pending: Vec<BulkCopy>,
     /// Number of groups that have been completed so far.
     groups: u64,
     /// Whether copies are performed when they are issued.
     eager: bool,
 }
 
-impl Copies {
+impl BulkCopies {
     /// Makes a list without copies; with `eager`, copies are performed when they are issued.
-    pub fn new(eager: bool) -> Copies {
-        Copies { eager, ..Copies::default() }
+    pub fn new(eager: bool) -> BulkCopies {
+        BulkCopies { eager, ..BulkCopies::default() }
     }
 }
 
@@ -105,7 +105,7 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
 }
 
 /// Takes an address in brackets, which is one uniform register, and returns its row.
-fn uniform_row(site: &Site<'_>, operand: &OperandValue) -> Result<Row, super::step::Unsupported> {
+fn uniform_row(site: &Site<'_>, operand: &OperandValue) -> Result<Row, super::step::UnsupportedInst> {
     let OperandValue::Address(address) = operand else { return Err(site.unsupported("a copy without an address")) };
     let registers: Vec<_> = address.parts.iter().flat_map(|part| &part.registers).collect();
     match registers[..] {
@@ -127,7 +127,7 @@ fn copy(site: &Site<'_>) -> Built {
     let reduction = match site.opcode() {
         Opcode::UBLKRED => {
             let (bytes, update) = bulk_update(site)?;
-            Some(Arc::new(Reduction { bytes, update }))
+            Some(Arc::new(BulkReduction { bytes, update }))
         }
         _ => None,
     };
@@ -156,7 +156,7 @@ fn copy(site: &Site<'_>) -> Built {
             false => Signal::Group { slot: identity.slot, warp: identity.warp, group: None },
         };
         // The instruction executes once, whatever the number of active threads.
-        let copy = |to, signal| Copy { from: source, to, bytes, signal, reduction: reduction.clone(), tile: None };
+        let copy = |to, signal| BulkCopy { from: source, to, bytes, signal, reduction: reduction.clone(), tile: None };
         match is_multicast {
             true => issue_to_blocks(identity, world, operand >> 16, (target, signal), copy),
             false => issue(world, copy(target, signal)),
@@ -171,7 +171,7 @@ fn issue_to_blocks(
     world: &mut World<'_>,
     blocks: u32,
     target: (CopyEnd, Signal),
-    copy: impl Fn(CopyEnd, Signal) -> Copy,
+    copy: impl Fn(CopyEnd, Signal) -> BulkCopy,
 ) -> Result<(), String> {
     if blocks >> identity.cluster_slots.len() != 0 {
         return Err(format!("a copy to the blocks {blocks:#x} of a cluster of {}", identity.cluster_slots.len()));
@@ -186,15 +186,15 @@ fn issue_to_blocks(
 }
 
 /// The operations of `UTMAREDG`.
-const TENSOR_OPERATIONS: [(&str, tensor_map::Operation); 8] = [
-    (".ADD", tensor_map::Operation::Add),
-    (".MIN", tensor_map::Operation::Min),
-    (".MAX", tensor_map::Operation::Max),
-    (".INC", tensor_map::Operation::Increment),
-    (".DEC", tensor_map::Operation::Decrement),
-    (".AND", tensor_map::Operation::And),
-    (".OR", tensor_map::Operation::Or),
-    (".XOR", tensor_map::Operation::Xor),
+const TENSOR_OPERATIONS: [(&str, tensor_map::ReductionOperation); 8] = [
+    (".ADD", tensor_map::ReductionOperation::Add),
+    (".MIN", tensor_map::ReductionOperation::Min),
+    (".MAX", tensor_map::ReductionOperation::Max),
+    (".INC", tensor_map::ReductionOperation::Increment),
+    (".DEC", tensor_map::ReductionOperation::Decrement),
+    (".AND", tensor_map::ReductionOperation::And),
+    (".OR", tensor_map::ReductionOperation::Or),
+    (".XOR", tensor_map::ReductionOperation::Xor),
 ];
 
 /// Builds `UTMALDG [tuple], [map]`, `UTMASTG [tuple], [map]` and `UTMAREDG [tuple], [map]`. The tuple of uniform registers has the place in
@@ -239,9 +239,9 @@ fn tensor_copy(site: &Site<'_>) -> Built {
             false => Signal::Group { slot: identity.slot, warp: identity.warp, group: None },
         };
         let bytes = map.box_bytes() as usize;
-        let tile = Arc::new(Tile { map, coordinates, offsets, operation });
+        let tile = Arc::new(CopiedPart { map, coordinates, offsets, operation });
         // The place in shared memory is the target of a load and the source of a store; the other side is in the tensor map.
-        let copy = |to, signal| Copy { from: to, to, bytes, signal, reduction: None, tile: Some(Arc::clone(&tile)) };
+        let copy = |to, signal| BulkCopy { from: to, to, bytes, signal, reduction: None, tile: Some(Arc::clone(&tile)) };
         let target = (CopyEnd::Shared(slot, offset), signal);
         match is_multicast {
             true => issue_to_blocks(identity, world, extra >> 16, target, copy),
@@ -258,7 +258,7 @@ fn offsets_in(register: u32, dimensions: usize) -> Vec<u32> {
 }
 
 /// Copies a part of a tensor: to shared memory if a barrier is signaled, else from there.
-fn perform_tile(world: &mut World<'_>, copy: &Copy, tile: &Tile) -> Result<(), String> {
+fn perform_tile(world: &mut World<'_>, copy: &BulkCopy, tile: &CopiedPart) -> Result<(), String> {
     let CopyEnd::Shared(slot, start) = copy.to else { return Err("a tensor copy without a place in shared memory".to_owned()) };
     if !start.is_multiple_of(BOX_ALIGNMENT) {
         return Err(format!("a box at {start:#x} of shared memory is not aligned to {BOX_ALIGNMENT} bytes"));
@@ -291,7 +291,7 @@ fn perform_tile(world: &mut World<'_>, copy: &Copy, tile: &Tile) -> Result<(), S
 }
 
 /// Issues a copy.
-fn issue(world: &mut World<'_>, copy: Copy) -> Result<(), String> {
+fn issue(world: &mut World<'_>, copy: BulkCopy) -> Result<(), String> {
     if world.copies.eager {
         return perform(world, &copy);
     }
@@ -314,7 +314,7 @@ fn store_async(site: &Site<'_>) -> Built {
     let (bytes, reduction) = match site.opcode() {
         Opcode::REDAS => {
             let (bytes, update) = async_update(site)?;
-            (bytes, Some(Arc::new(Reduction { bytes, update })))
+            (bytes, Some(Arc::new(BulkReduction { bytes, update })))
         }
         _ => (site.one_of(&[(".64", 8), (".128", 16)]).unwrap_or(4), None),
     };
@@ -334,7 +334,7 @@ fn store_async(site: &Site<'_>) -> Built {
             let signal = Signal::Barrier(barrier_slot, barrier);
             let to = CopyEnd::Shared(slot, start);
             let reduction = reduction.clone();
-            issue(world, Copy { from: CopyEnd::Value(data), to, bytes, signal, reduction, tile: None }).map_err(fail)?;
+            issue(world, BulkCopy { from: CopyEnd::Value(data), to, bytes, signal, reduction, tile: None }).map_err(fail)?;
         }
         Ok(())
     }))
@@ -361,7 +361,7 @@ fn wait(site: &Site<'_>) -> Built {
     Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
         let left = warp.read(left)[mask.trailing_zeros() as usize] as usize;
         let of = (warp.identity.slot, warp.identity.warp);
-        let number = |copy: &Copy| match copy.signal {
+        let number = |copy: &BulkCopy| match copy.signal {
             Signal::Group { slot, warp, group } if (slot, warp) == of => group,
             _ => None,
         };
@@ -388,14 +388,14 @@ pub fn perform_all(world: &mut World<'_>, ending: usize) -> Result<(), String> {
 }
 
 /// Performs the selected copies, oldest first.
-fn perform_where(world: &mut World<'_>, is_due: impl Fn(&Copy) -> bool) -> Result<(), String> {
-    let (due, rest): (Vec<Copy>, Vec<Copy>) = std::mem::take(&mut world.copies.pending).into_iter().partition(|copy| is_due(copy));
+fn perform_where(world: &mut World<'_>, is_due: impl Fn(&BulkCopy) -> bool) -> Result<(), String> {
+    let (due, rest): (Vec<BulkCopy>, Vec<BulkCopy>) = std::mem::take(&mut world.copies.pending).into_iter().partition(|copy| is_due(copy));
     world.copies.pending = rest;
     due.iter().try_for_each(|copy| perform(world, copy))
 }
 
 /// Performs one copy.
-fn perform(world: &mut World<'_>, copy: &Copy) -> Result<(), String> {
+fn perform(world: &mut World<'_>, copy: &BulkCopy) -> Result<(), String> {
     let size = copy.bytes.min(UNIT);
     let pieces = match &copy.tile {
         Some(tile) => {
@@ -414,7 +414,7 @@ fn perform(world: &mut World<'_>, copy: &Copy) -> Result<(), String> {
         let target = unit_of(world, copy.to, offset, size)?;
         match copy.reduction.as_deref() {
             None => target.copy_from_slice(unit),
-            Some(Reduction { bytes, update }) => {
+            Some(BulkReduction { bytes, update }) => {
                 for (old, new) in target.chunks_exact_mut(*bytes).zip(unit.chunks_exact(*bytes)) {
                     let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits: u128, &byte| bits << 8 | u128::from(byte));
                     let result = update(number(old), number(new), 0);

@@ -4,16 +4,16 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::bulk::{self, Copies};
+use super::bulk::{self, BulkCopies};
 use super::fault::{Error, ErrorKind};
-use super::groups::Order;
+use super::groups::TurnOrder;
 use super::load::Code;
 use super::observe::Observer;
-use super::program::Program;
-use super::schedule::{Block, Engine, Turn};
+use super::program::SassProgram;
+use super::schedule::{GridRun, ResidentBlock, Turn};
 use super::warp::{Identity, LANES, Warp};
 use super::world::{Map, World};
-use crate::{Launch, Memory};
+use crate::{GlobalMemory, Launch};
 
 /// Warp instructions a block executes before the next block's turn.
 const BLOCK_TURN: u64 = 1 << 13;
@@ -55,7 +55,13 @@ pub struct Report {
 
 impl Code {
     /// Runs a kernel to completion.
-    pub fn run<O: Observer>(&self, launch: &Launch, memory: &mut Memory, options: &Options, observer: &mut O) -> Result<Report, Error> {
+    pub fn run<O: Observer>(
+        &self,
+        launch: &Launch,
+        memory: &mut GlobalMemory,
+        options: &Options,
+        observer: &mut O,
+    ) -> Result<Report, Error> {
         let blocks = launch.blocks();
         self.run_blocks(launch, memory, options, observer, 0..blocks)
     }
@@ -65,7 +71,7 @@ impl Code {
     pub fn run_blocks<O: Observer>(
         &self,
         launch: &Launch,
-        memory: &mut Memory,
+        memory: &mut GlobalMemory,
         options: &Options,
         observer: &mut O,
         blocks: impl IntoIterator<Item = u64>,
@@ -75,18 +81,18 @@ impl Code {
             .get(&launch.kernel)
             .ok_or_else(|| Error::new(ErrorKind::Launch, format!("the code has no kernel `{}`", launch.kernel)))?;
         let prepared = self.prepare(launch, kernel)?;
-        let program = Program::build(self, kernel, &prepared);
+        let program = SassProgram::build(self, kernel, &prepared);
         for variables in &self.variables {
             memory.place(&variables.name, variables.address, &variables.bytes);
         }
         let map = &prepared.map;
         let cluster_blocks: u32 = map.cluster.iter().product();
         let mut shared: Vec<Vec<u8>> = Vec::new();
-        let mut resident: VecDeque<Vec<Block>> = VecDeque::new();
+        let mut resident: VecDeque<Vec<ResidentBlock>> = VecDeque::new();
         let mut free: Vec<usize> = Vec::new();
-        let mut copies = Copies::new(options.order != 0);
+        let mut copies = BulkCopies::new(options.order != 0);
         let mut clock = 0;
-        let mut order = Order::new(options.order);
+        let mut order = TurnOrder::new(options.order);
         let mut printed = String::new();
         let mut started: HashSet<[u32; 3]> = HashSet::new();
         let mut blocks = blocks
@@ -116,7 +122,7 @@ impl Code {
                     let index = in_cluster(map, first, rank);
                     let [x, y, z] = index.map(u64::from);
                     let number = x + u64::from(map.grid[0]) * (y + u64::from(map.grid[1]) * z);
-                    Block::new(number, slots[rank as usize], warps(map, index, rank, &slots, prepared.registers), program.entry)
+                    ResidentBlock::new(number, slots[rank as usize], warps(map, index, rank, &slots, prepared.registers), program.entry)
                 };
                 (0..cluster_blocks).map(block).collect()
             } else {
@@ -136,10 +142,10 @@ impl Code {
             };
             let limit_of_all = options.instruction_limit;
             let mut engine =
-                Engine { program: &program, world, observer: &mut *observer, kernel: &launch.kernel, limit: limit_of_all, order };
+                GridRun { program: &program, world, observer: &mut *observer, kernel: &launch.kernel, limit: limit_of_all, order };
             run_cluster(&mut engine, &mut cluster)?;
             (clock, order) = (engine.world.clock, engine.order);
-            if cluster.iter().all(Block::is_finished) {
+            if cluster.iter().all(ResidentBlock::is_finished) {
                 free.extend(cluster.iter().map(|block| block.slot));
                 fruitless = 0;
             } else {
@@ -159,7 +165,7 @@ impl Code {
 const SHARED_GARBAGE: u8 = 0xa5;
 
 /// Gives each block of a cluster a turn, and ends the phase of the cluster's barrier if all warps have arrived.
-fn run_cluster<O: Observer>(engine: &mut Engine<'_, '_, O>, cluster: &mut [Block]) -> Result<(), Error> {
+fn run_cluster<O: Observer>(engine: &mut GridRun<'_, '_, O>, cluster: &mut [ResidentBlock]) -> Result<(), Error> {
     let mut stuck = None;
     let mut progress = false;
     for (rank, block) in cluster.iter_mut().enumerate() {
@@ -175,7 +181,7 @@ fn run_cluster<O: Observer>(engine: &mut Engine<'_, '_, O>, cluster: &mut [Block
             Turn::WaitsForCluster => stuck = Some(rank),
         }
     }
-    if let Some(phases) = cluster.iter().filter_map(Block::cluster_arrivals).min() {
+    if let Some(phases) = cluster.iter().filter_map(ResidentBlock::cluster_arrivals).min() {
         progress |= cluster.iter().any(|block| block.cluster_phases < phases);
         cluster.iter_mut().for_each(|block| block.end_cluster_phases(phases));
     }

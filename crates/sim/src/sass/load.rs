@@ -28,17 +28,17 @@ const UNKNOWN_STACK: u32 = u32::MAX;
 /// Machine code, loaded and ready for launches.
 pub struct Code {
     pub(super) target: Target,
-    pub(super) functions: Vec<Function>,
+    pub(super) functions: Vec<LoadedFunction>,
     pub(super) kernels: FxHashMap<String, Kernel>,
     /// Constant banks: (number, kernel, bytes); `None` as the kernel means all kernels.
     pub(super) banks: Vec<(u8, Option<String>, Vec<u8>)>,
-    pub(super) variables: Vec<Variables>,
+    pub(super) variables: Vec<VariableSection>,
     /// Names of the driver functions that the code refers to.
     pub(super) externals: Vec<String>,
 }
 
 /// A code section.
-pub(super) struct Function {
+pub(super) struct LoadedFunction {
     pub name: String,
     pub is_kernel: bool,
     /// Address in the code space.
@@ -49,7 +49,7 @@ pub(super) struct Function {
 }
 
 /// A section of variables in global memory.
-pub(super) struct Variables {
+pub(super) struct VariableSection {
     pub name: String,
     pub address: u64,
     pub bytes: Vec<u8>,
@@ -96,7 +96,7 @@ impl Code {
         let target = cubin.target().ok_or_else(unknown)?;
         let mut sections = Sections::of(&cubin)?;
         link::apply(&cubin, &mut sections)?;
-        let functions: Vec<Function> = sections.functions(&cubin, target);
+        let functions: Vec<LoadedFunction> = sections.functions(&cubin, target);
         let kernels = kernels(&cubin, &functions, target);
         let mut banks = Vec::new();
         let mut variables = Vec::new();
@@ -104,7 +104,9 @@ impl Code {
             let Some(bytes) = sections.bytes[index].take() else { continue };
             match (section.kind(), sections.located[index]) {
                 (SectionKind::Constant(bank, name), _) => banks.push((bank, name.map(str::to_owned), bytes)),
-                (SectionKind::Global, Located::At(address)) => variables.push(Variables { name: section.name.clone(), address, bytes }),
+                (SectionKind::Global, Located::At(address)) => {
+                    variables.push(VariableSection { name: section.name.clone(), address, bytes })
+                }
                 _ => {}
             }
         }
@@ -191,7 +193,7 @@ impl Sections {
     }
 
     /// Decodes the code sections; returns them sorted by address.
-    fn functions(&mut self, cubin: &Cubin, target: Target) -> Vec<Function> {
+    fn functions(&mut self, cubin: &Cubin, target: Target) -> Vec<LoadedFunction> {
         let mut functions = Vec::new();
         for function in cubin.functions() {
             let (Some(bytes), Located::At(address)) = (self.bytes[function.section].take(), self.located[function.section]) else {
@@ -200,7 +202,7 @@ impl Sections {
             let word = |chunk: &[u8]| chunk.iter().rev().fold(0, |word, &byte| word << 8 | u128::from(byte));
             let words: Vec<u128> = bytes.chunks_exact(INSTRUCTION as usize).map(word).collect();
             let instructions = words.iter().map(|&word| decode(word, target)).collect();
-            functions.push(Function { name: function.name.to_owned(), is_kernel: function.is_kernel, address, words, instructions });
+            functions.push(LoadedFunction { name: function.name.to_owned(), is_kernel: function.is_kernel, address, words, instructions });
         }
         functions.sort_by_key(|function| function.address);
         functions
@@ -230,7 +232,7 @@ impl Sections {
 }
 
 /// Collects the attributes of each kernel.
-fn kernels(cubin: &Cubin, functions: &[Function], target: Target) -> FxHashMap<String, Kernel> {
+fn kernels(cubin: &Cubin, functions: &[LoadedFunction], target: Target) -> FxHashMap<String, Kernel> {
     let mut kernels = FxHashMap::default();
     let known = CubinIndex::new(cubin);
     let mut by_name: FxHashMap<&str, usize> = FxHashMap::default();

@@ -26,10 +26,10 @@ pub enum Action {
 
 /// An instruction form that a family module does not implement; the text names the form or feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsupported(pub String);
+pub struct UnsupportedInst(pub String);
 
 /// The result of building an instruction.
-pub type Built = Result<Action, Unsupported>;
+pub type Built = Result<Action, UnsupportedInst>;
 
 /// An instruction of the program.
 pub struct Step {

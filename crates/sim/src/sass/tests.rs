@@ -3,11 +3,11 @@
 
 use oriole_isa::{SystemLayout, Target, decode, encode, parse_at};
 
-use super::load::{Code, Function, Kernel};
+use super::load::{Code, Kernel, LoadedFunction};
 use super::warp::Warp;
 use super::world::CODE_START;
 use super::{Error, ErrorKind, Issue, Observer, Options, Silent, Trace};
-use crate::{Launch, Memory};
+use crate::{GlobalMemory, Launch};
 
 /// Assembles a kernel with one parameter from these lines. Branch targets are byte offsets.
 fn assemble(lines: &[&str]) -> Code {
@@ -25,7 +25,7 @@ fn code_of(target: Target, words: Vec<u128>) -> Code {
     let kernel = Kernel { registers: 32, parameters_start, parameters: vec![(0, 8)], shared: 0x400 + 256, ..Kernel::default() };
     Code {
         target,
-        functions: vec![Function { name: "k".into(), is_kernel: true, address: CODE_START, words, instructions }],
+        functions: vec![LoadedFunction { name: "k".into(), is_kernel: true, address: CODE_START, words, instructions }],
         kernels: [("k".to_owned(), kernel)].into_iter().collect(),
         banks: Vec::new(),
         variables: Vec::new(),
@@ -47,7 +47,7 @@ fn launch_limited(code: &Code, blocks: u32, threads: u32, instruction_limit: u64
 }
 
 fn launch_with(code: &Code, blocks: u32, threads: u32, options: &Options) -> Result<Vec<u32>, Error> {
-    let mut memory = Memory::new();
+    let mut memory = GlobalMemory::new();
     let buffer = memory.allocate("buffer", vec![0; 256]);
     let launch = Launch {
         kernel: "k".into(),
@@ -206,7 +206,7 @@ fn observers_see_every_instruction() {
     }
     let lines = ["S2R R0, SR_TID.X", "ISETP.LT.U32.AND P0, PT, R0, 0x21, PT", "@!P0 EXIT", "MOV R1, 0x7", "EXIT"];
     let code = assemble(&lines);
-    let mut memory = Memory::new();
+    let mut memory = GlobalMemory::new();
     let launch =
         Launch { kernel: "k".into(), grid: [1; 3], block: [64, 1, 1], cluster: None, shared_bytes: 0, arguments: vec![vec![0; 8]] };
     let mut count = Count(Vec::new());

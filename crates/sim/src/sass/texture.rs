@@ -15,9 +15,9 @@ use oriole_isa::{Opcode, OperandValue, RegFile};
 use oriole_kernel_test::Arrangement;
 
 use super::fault::Fault;
-use super::memory::Width;
+use super::memory::AccessWidth;
 use super::site::Site;
-use super::step::{Built, Unsupported, access};
+use super::step::{Built, UnsupportedInst, access};
 use super::warp::{Row, Warp, lanes_of};
 use crate::image::Outside;
 use crate::sampling::{Fetch, Geometry, Level};
@@ -63,7 +63,7 @@ struct Operands {
 }
 
 impl Operands {
-    fn of(site: &Site<'_>) -> Result<Operands, Unsupported> {
+    fn of(site: &Site<'_>) -> Result<Operands, UnsupportedInst> {
         let mut found = Operands { general: Vec::new(), uniform: None, name: "", numbers: Vec::new() };
         for operand in &site.instruction.operands {
             match operand.value {
@@ -83,7 +83,7 @@ impl Operands {
     }
 
     /// Returns the rows of the results.
-    fn results(&self, site: &Site<'_>) -> Result<[Row; 2], Unsupported> {
+    fn results(&self, site: &Site<'_>) -> Result<[Row; 2], UnsupportedInst> {
         let &[upper, lower, ..] = self.general.as_slice() else { return Err(site.unsupported("a fetch without results")) };
         let count = self.mask().count_ones() as u16;
         let (upper, lower) = (site.checked(upper, count.saturating_sub(LOWER_COUNT))?, site.checked(lower, count.min(LOWER_COUNT))?);
@@ -91,7 +91,7 @@ impl Operands {
     }
 
     /// Returns the row of the first of `count` source registers.
-    fn source(&self, site: &Site<'_>, number: usize, count: u16) -> Result<Row, Unsupported> {
+    fn source(&self, site: &Site<'_>, number: usize, count: u16) -> Result<Row, UnsupportedInst> {
         let Some(&register) = self.general.get(number) else { return Err(site.unsupported("a fetch with too few operands")) };
         site.checked(register, count).map(Row::source)
     }
@@ -135,7 +135,7 @@ struct Registers {
 
 impl Registers {
     /// Takes the two tuples: the index and the coordinates, then the handle if it is in a general register, and the level.
-    fn of(site: &Site<'_>, operands: &Operands, geometry: Geometry) -> Result<Registers, Unsupported> {
+    fn of(site: &Site<'_>, operands: &Operands, geometry: Geometry) -> Result<Registers, UnsupportedInst> {
         let (has_level, has_offsets) = (site.has(".LL"), site.has(".AOFFI"));
         let index_count = u16::from(geometry.has_index());
         let first = operands.source(site, 2, index_count + geometry.coordinates() as u16)?;
@@ -155,7 +155,7 @@ impl Registers {
     }
 
     /// Takes the tuples of `TXD`, without the derivatives.
-    fn of_gradients(site: &Site<'_>, operands: &Operands, geometry: Geometry) -> Result<Registers, Unsupported> {
+    fn of_gradients(site: &Site<'_>, operands: &Operands, geometry: Geometry) -> Result<Registers, UnsupportedInst> {
         let (has_index, has_offsets) = (geometry.has_index(), site.has(".AOFFI"));
         let count = geometry.coordinates() as u16;
         let handle_count = u16::from(operands.uniform.is_none());
@@ -289,7 +289,7 @@ fn surface(site: &Site<'_>, is_load: bool) -> Built {
         return Err(site.unsupported("surfaces of this kind"));
     };
     let outside = site.one_of(&[(".TRAP", Outside::Trap), (".IGN", Outside::Zero)]).unwrap_or(Outside::Clamp);
-    let width = Width::of(site)?;
+    let width = AccessWidth::of(site)?;
     let (mut general, mut uniform, mut coordinates) = (Vec::new(), None, None);
     for operand in &site.instruction.operands {
         match &operand.value {

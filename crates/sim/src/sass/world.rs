@@ -2,17 +2,17 @@
 
 use oriole_isa::{SharedWindow, SystemLayout, Target};
 
-use super::bulk::Copies;
+use super::bulk::BulkCopies;
 use super::constants::Constants;
-use crate::Memory;
+use crate::GlobalMemory;
 
 /// Memories and clock of a running grid.
 pub struct World<'a> {
-    pub memory: &'a mut Memory,
+    pub memory: &'a mut GlobalMemory,
     /// Shared memory of each resident block, by slot.
     pub shared: &'a mut [Vec<u8>],
     /// Bulk copies that have been issued but not performed.
-    pub copies: &'a mut Copies,
+    pub copies: &'a mut BulkCopies,
     pub constants: &'a Constants,
     pub map: &'a Map,
     /// Text printed by the program so far.

@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use oriole_hardware::Time;
 use rustc_hash::FxHashMap;
 
-use super::code::{Figures, Op, SharedUnitWork, TimedAccessKind};
-use super::trace::{Footprint, Trace};
+use super::code::{Figures, SharedUnitWork, TimedAccessKind, TimedOp};
+use super::trace::{Footprint, TimingTrace};
 
 /// The completion times of an access, as absolute cycles.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub struct Done {
 }
 
 /// A FIFO cache: it evicts the oldest entry, regardless of use. An entry may still be in flight.
-pub struct Cache {
+pub struct FifoCache {
     /// The cycle in which the data of each entry arrive.
     entries: FxHashMap<u64, u64>,
     /// Entries in the order of their insertion.
@@ -34,10 +34,10 @@ pub struct Cache {
     capacity: usize,
 }
 
-impl Cache {
+impl FifoCache {
     /// Makes an empty cache of `capacity` entries.
-    pub fn new(capacity: usize) -> Cache {
-        Cache { entries: FxHashMap::default(), order: VecDeque::new(), capacity }
+    pub fn new(capacity: usize) -> FifoCache {
+        FifoCache { entries: FxHashMap::default(), order: VecDeque::new(), capacity }
     }
 
     /// Returns the cycle from which the entry is readable, which may be in the future; `None` on a miss.
@@ -75,9 +75,9 @@ pub struct LaunchContext {
 /// The queues of the memory system. Fields of type `u64` and `f64` hold the cycle from which a queue accepts further work.
 pub struct MemorySystem<'t> {
     figures: &'t Figures,
-    trace: &'t Trace,
+    trace: &'t TimingTrace,
     context: LaunchContext,
-    first_level: Cache,
+    first_level: FifoCache,
     /// The memory unit of the multiprocessor.
     unit: u64,
     /// The constant-bank unit.
@@ -93,12 +93,12 @@ pub struct MemorySystem<'t> {
 
 impl<'t> MemorySystem<'t> {
     /// Makes an idle memory system with cold caches.
-    pub fn new(figures: &'t Figures, trace: &'t Trace, context: LaunchContext) -> MemorySystem<'t> {
+    pub fn new(figures: &'t Figures, trace: &'t TimingTrace, context: LaunchContext) -> MemorySystem<'t> {
         MemorySystem {
             figures,
             trace,
             context,
-            first_level: Cache::new((context.cache_bytes / figures.costs.sector_bytes) as usize),
+            first_level: FifoCache::new((context.cache_bytes / figures.costs.sector_bytes) as usize),
             unit: 0,
             constants: 0,
             second_level: 0.0,
@@ -109,7 +109,7 @@ impl<'t> MemorySystem<'t> {
     }
 
     /// Returns the first cycle in which the memory system accepts `op`. A unit accepts work up to `memory_queue` cycles before it is free.
-    pub fn accepts(&self, op: &Op) -> u64 {
+    pub fn accepts(&self, op: &TimedOp) -> u64 {
         let queue = match op.work {
             SharedUnitWork::None | SharedUnitWork::CopyFence => return 0,
             SharedUnitWork::Constant(_) => self.constants,
@@ -126,7 +126,7 @@ impl<'t> MemorySystem<'t> {
     }
 
     /// Enqueues an operation issued in cycle `now` and returns its completion times.
-    pub fn take(&mut self, op: &Op, footprint: Option<&Footprint>, now: u64) -> Done {
+    pub fn take(&mut self, op: &TimedOp, footprint: Option<&Footprint>, now: u64) -> Done {
         let time = op.time.unwrap_or(Time { least: 1, usual: 1, most: 1, read: 1 });
         let read_time = u64::from(time.read);
         // Appends work to a queue and returns the cycle in which the work starts.

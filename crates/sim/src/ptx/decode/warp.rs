@@ -5,24 +5,29 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 use oriole_sem::warp::Shuffle;
 
-use super::{Decode, Decoder, Ptx};
-use crate::ptx::program::{Action, Reduction, SINK, Source, Together, TogetherKind};
+use super::{Decode, Decoder, PtxInst};
+use crate::ptx::program::{PtxAction, PtxSource, ReduxOperation, SINK, Together, TogetherKind};
 
 impl Decoder<'_> {
     /// Appends a wait for all threads of the warp, which a matrix instruction starts with.
     pub(super) fn converge(&mut self) {
         let zero = self.zero();
         let mask = Some(self.constant(u64::from(u32::MAX)));
-        self.push(Action::Together(Box::new(Together { kind: TogetherKind::Converge, mask, sources: [zero; 3], destinations: [SINK; 2] })));
+        self.push(PtxAction::Together(Box::new(Together {
+            kind: TogetherKind::Converge,
+            mask,
+            sources: [zero; 3],
+            destinations: [SINK; 2],
+        })));
     }
 
     /// Decodes a warp-synchronous operation.
-    pub(crate) fn together(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn together(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let zero = self.zero();
         match ptx.form.opcode {
             Opcode::Activemask => {
                 let destination = self.destination(ptx.operand(0))?;
-                self.push(Action::ActiveMask { destination });
+                self.push(PtxAction::ActiveMask { destination });
                 Ok(())
             }
             Opcode::BarWarpSync => self.push_together(TogetherKind::Barrier, Some(ptx.operand(0)), [zero; 3], [SINK; 2]),
@@ -63,15 +68,17 @@ impl Decoder<'_> {
                 let ty = ptx.ty();
                 let signed = ty.is_signed();
                 let kind = match () {
-                    () if ty == ScalarType::F32 => {
-                        Reduction::Float { is_max: ptx.has(Modifier::Max), absolute: ptx.has(Modifier::Abs), nan: ptx.has(Modifier::NaN) }
-                    }
-                    () if ptx.has(Modifier::Add) => Reduction::Add,
-                    () if ptx.has(Modifier::Min) => Reduction::Min { signed },
-                    () if ptx.has(Modifier::Max) => Reduction::Max { signed },
-                    () if ptx.has(Modifier::And) => Reduction::And,
-                    () if ptx.has(Modifier::Or) => Reduction::Or,
-                    () => Reduction::Xor,
+                    () if ty == ScalarType::F32 => ReduxOperation::Float {
+                        is_max: ptx.has(Modifier::Max),
+                        absolute: ptx.has(Modifier::Abs),
+                        nan: ptx.has(Modifier::NaN),
+                    },
+                    () if ptx.has(Modifier::Add) => ReduxOperation::Add,
+                    () if ptx.has(Modifier::Min) => ReduxOperation::Min { signed },
+                    () if ptx.has(Modifier::Max) => ReduxOperation::Max { signed },
+                    () if ptx.has(Modifier::And) => ReduxOperation::And,
+                    () if ptx.has(Modifier::Or) => ReduxOperation::Or,
+                    () => ReduxOperation::Xor,
                 };
                 let value = self.source(ptx.operand(1), ty)?;
                 let destination = self.destination(ptx.operand(0))?;
@@ -86,9 +93,9 @@ impl Decoder<'_> {
         }
     }
 
-    fn push_together(&mut self, kind: TogetherKind, mask: Option<ast::Operand>, sources: [Source; 3], destinations: [u32; 2]) -> Decode {
+    fn push_together(&mut self, kind: TogetherKind, mask: Option<ast::Operand>, sources: [PtxSource; 3], destinations: [u32; 2]) -> Decode {
         let mask = mask.map(|mask| self.source(mask, ScalarType::U32)).transpose()?;
-        self.push(Action::Together(Box::new(Together { kind, mask, sources, destinations })));
+        self.push(PtxAction::Together(Box::new(Together { kind, mask, sources, destinations })));
         Ok(())
     }
 }

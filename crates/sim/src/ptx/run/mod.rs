@@ -25,16 +25,16 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashSet;
 
-use super::finding::{Error, Finding, FindingKind};
-use super::program::{Action, CallTarget, Callee, Program, RANK_BYTES};
+use super::finding::{Error, FindingKind, UndefinedBehavior};
+use super::program::{CallTarget, Callee, PtxAction, PtxProgram, RANK_BYTES};
 use super::variables::Image;
 use super::{Options, Report};
 use crate::Launch;
-use crate::memory::Memory;
-use block::Block;
+use crate::memory::GlobalMemory;
+use block::PtxBlock;
 use calls::MAX_LOCAL;
 use cluster::Cluster;
-use warp::Warp;
+use warp::PtxWarp;
 
 /// Rounds over the warps of a block per turn of the block.
 const ROUNDS: u32 = 64;
@@ -48,17 +48,17 @@ const MOST_RESIDENT: usize = 4096;
 const MOST_FINDINGS: usize = 100;
 
 /// A fault that ends the run.
-pub(crate) type Stop = Box<Finding>;
+pub(crate) type Stop = Box<UndefinedBehavior>;
 
 /// State shared by all blocks of a launch.
-pub(crate) struct Machine<'a> {
-    pub(crate) program: &'a Program,
+pub(crate) struct LaunchState<'a> {
+    pub(crate) program: &'a PtxProgram,
     /// The constants, with the addresses of global variables filled in.
     pub(crate) pool: Vec<u64>,
     pub(crate) constants: &'a [u8],
     /// The bytes of the kernel's parameters.
     pub(crate) parameters: Vec<u8>,
-    pub(crate) memory: &'a mut Memory,
+    pub(crate) memory: &'a mut GlobalMemory,
     pub(crate) options: &'a Options,
     pub(crate) launch: &'a Launch,
     /// Blocks per cluster along x, y, z, if the kernel declares it.
@@ -66,7 +66,7 @@ pub(crate) struct Machine<'a> {
     /// Number of blocks per cluster.
     pub(crate) cluster_blocks: u32,
     /// The other blocks of the cluster whose block runs, by rank; empty if clusters have one block.
-    pub(crate) peers: Vec<Option<Block>>,
+    pub(crate) peers: Vec<Option<PtxBlock>>,
     /// Number of executed instructions, counted once per thread.
     pub(crate) instructions: u64,
     /// Number of warp steps.
@@ -78,13 +78,19 @@ pub(crate) struct Machine<'a> {
     pub(crate) heap: FxHashSet<u64>,
     /// Bytes allocated on the heap; freed memory is not reused.
     pub(crate) heap_used: u64,
-    findings: Vec<Finding>,
+    findings: Vec<UndefinedBehavior>,
     /// Findings already reported: kind, line, and a detail that distinguishes findings of one line.
     seen: FxHashSet<(FindingKind, u32, u64)>,
 }
 
 /// Runs a kernel to completion.
-pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mut Memory, options: &Options) -> Result<Report, Error> {
+pub(crate) fn run(
+    program: &PtxProgram,
+    image: &Image,
+    launch: &Launch,
+    memory: &mut GlobalMemory,
+    options: &Options,
+) -> Result<Report, Error> {
     let unknown = || Error::Launch(format!("there is no kernel {}", launch.kernel));
     let &number = program.kernels.get(&launch.kernel).ok_or_else(unknown)?;
     check_callees(program, number)?;
@@ -126,7 +132,7 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
     for &(entry, variable, offset) in &program.global_addresses {
         pool[entry as usize] = image.globals[variable as usize].wrapping_add_signed(offset);
     }
-    let mut machine = Machine {
+    let mut machine = LaunchState {
         program,
         pool,
         constants: &image.constants,
@@ -185,7 +191,7 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
 }
 
 /// Runs a cluster until it finishes, polls memory, or has used its turns.
-fn take_turn(machine: &mut Machine<'_>, block: &mut Cluster) -> Result<(), Stop> {
+fn take_turn(machine: &mut LaunchState<'_>, block: &mut Cluster) -> Result<(), Stop> {
     for _ in 0..TURNS {
         let polls = machine.polls;
         block.run(machine, ROUNDS)?;
@@ -197,7 +203,7 @@ fn take_turn(machine: &mut Machine<'_>, block: &mut Cluster) -> Result<(), Stop>
 }
 
 /// Checks that the interpreter supports all functions that a kernel calls directly or indirectly by name.
-fn check_callees(program: &Program, kernel: u32) -> Result<(), Error> {
+fn check_callees(program: &PtxProgram, kernel: u32) -> Result<(), Error> {
     let mut seen = FxHashSet::from_iter([kernel]);
     let mut open = vec![kernel];
     while let Some(number) = open.pop() {
@@ -207,7 +213,7 @@ fn check_callees(program: &Program, kernel: u32) -> Result<(), Error> {
             CallTarget::Builtin(_) | CallTarget::Missing(_) => continue,
         };
         for op in &program.code[code.entry as usize..code.end as usize] {
-            if let Action::Call(call) = &op.action
+            if let PtxAction::Call(call) = &op.action
                 && let Callee::Function(callee) = call.callee
                 && seen.insert(callee)
             {
@@ -218,7 +224,7 @@ fn check_callees(program: &Program, kernel: u32) -> Result<(), Error> {
     Ok(())
 }
 
-impl Machine<'_> {
+impl LaunchState<'_> {
     /// Returns the number of threads per block.
     pub(crate) fn threads(&self) -> u32 {
         self.launch.block.iter().product()
@@ -231,20 +237,29 @@ impl Machine<'_> {
     }
 
     /// Makes a finding for a thread.
-    fn finding(&self, kind: FindingKind, block: &Block, thread: u32, line: u32, message: String) -> Finding {
+    fn finding(&self, kind: FindingKind, block: &PtxBlock, thread: u32, line: u32, message: String) -> UndefinedBehavior {
         let thread = self.thread_index(thread);
-        Finding { kind, kernel: self.launch.kernel.clone(), line, block: block.index, thread, message }
+        UndefinedBehavior { kind, kernel: self.launch.kernel.clone(), line, block: block.index, thread, message }
     }
 
     /// Makes a fault, which ends the run.
-    pub(crate) fn stop(&mut self, kind: FindingKind, block: &Block, warp: &Warp, lane: usize, line: u32, message: String) -> Stop {
+    pub(crate) fn stop(&mut self, kind: FindingKind, block: &PtxBlock, warp: &PtxWarp, lane: usize, line: u32, message: String) -> Stop {
         Box::new(self.finding(kind, block, warp.thread(lane), line, message))
     }
 
     /// Reports a finding after which the run continues. Findings that differ only in `message` are reported once; `detail` distinguishes
     /// others.
     #[allow(clippy::too_many_arguments)]
-    pub(crate) fn report(&mut self, kind: FindingKind, block: &Block, warp: &Warp, lane: usize, line: u32, detail: u64, message: String) {
+    pub(crate) fn report(
+        &mut self,
+        kind: FindingKind,
+        block: &PtxBlock,
+        warp: &PtxWarp,
+        lane: usize,
+        line: u32,
+        detail: u64,
+        message: String,
+    ) {
         if self.findings.len() < MOST_FINDINGS && self.seen.insert((kind, line, detail)) {
             let finding = self.finding(kind, block, warp.thread(lane), line, message);
             self.findings.push(finding);
@@ -252,14 +267,14 @@ impl Machine<'_> {
     }
 
     /// Reports that an uninitialized value affects behaviour.
-    pub(crate) fn uninitialized(&mut self, block: &Block, warp: &Warp, lane: usize, line: u32, message: &str) {
+    pub(crate) fn uninitialized(&mut self, block: &PtxBlock, warp: &PtxWarp, lane: usize, line: u32, message: &str) {
         if self.options.undefined_values {
             self.report(FindingKind::Uninitialized, block, warp, lane, line, message.len() as u64, message.to_owned());
         }
     }
 
     /// Reports a fault if the step limit is exceeded.
-    pub(crate) fn check_steps(&mut self, block: &Block, warp: &Warp) -> Result<(), Stop> {
+    pub(crate) fn check_steps(&mut self, block: &PtxBlock, warp: &PtxWarp) -> Result<(), Stop> {
         if self.clock <= self.options.most_steps {
             return Ok(());
         }

@@ -8,18 +8,18 @@ use oriole_sem::format::F32;
 use oriole_sem::int::{S32, U32};
 use oriole_sem::warp::shuffle;
 
-use super::block::Block;
-use super::warp::{ALL_LANES, LANES, Warp, lanes_of};
-use super::{Machine, Stop};
+use super::block::PtxBlock;
+use super::warp::{ALL_LANES, LANES, PtxWarp, lanes_of};
+use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
-use crate::ptx::program::{Action, Program, Reduction, SINK, Together, TogetherKind};
+use crate::ptx::program::{PtxAction, PtxProgram, ReduxOperation, SINK, Together, TogetherKind};
 
-impl Warp {
+impl PtxWarp {
     /// Registers threads at an operation, and executes it for those whose partners have all arrived.
     pub(crate) fn wait_together(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
         together: &Together,
         active: u32,
         line: u32,
@@ -44,7 +44,7 @@ impl Warp {
     }
 
     /// Executes the operations whose threads have all arrived or exited.
-    pub(crate) fn run_complete_syncs(&mut self, machine: &mut Machine<'_>, block: &mut Block) -> Result<(), Stop> {
+    pub(crate) fn run_complete_syncs(&mut self, machine: &mut LaunchState<'_>, block: &mut PtxBlock) -> Result<(), Stop> {
         let mut candidates = self.at_together;
         while candidates != 0 {
             let first = candidates.trailing_zeros() as usize;
@@ -67,7 +67,7 @@ impl Warp {
     }
 
     /// Executes the operation at which each of these threads is, and advances their program counters.
-    fn perform(&mut self, machine: &mut Machine<'_>, block: &mut Block, members: u32) {
+    fn perform(&mut self, machine: &mut LaunchState<'_>, block: &mut PtxBlock, members: u32) {
         let program = machine.program;
         let pool = &machine.pool;
         let mut values = [[0_u64; 3]; LANES];
@@ -138,24 +138,24 @@ impl Warp {
 }
 
 /// Returns the operation at a program counter.
-fn operation(program: &Program, pc: u32) -> Option<&Together> {
+fn operation(program: &PtxProgram, pc: u32) -> Option<&Together> {
     match &program.code[pc as usize].action {
-        Action::Together(together) => Some(together),
+        PtxAction::Together(together) => Some(together),
         _ => None,
     }
 }
 
 /// Reduces the values of all members to one 32-bit value.
-fn reduced(reduction: Reduction, values: &[u64]) -> u64 {
+fn reduced(reduction: ReduxOperation, values: &[u64]) -> u64 {
     let all = values.iter().map(|&value| value & u64::from(ALL_LANES));
     let result = match reduction {
-        Reduction::Add => all.reduce(|a, b| U32.add(a, b)),
-        Reduction::And => all.reduce(|a, b| a & b),
-        Reduction::Or => all.reduce(|a, b| a | b),
-        Reduction::Xor => all.reduce(|a, b| a ^ b),
-        Reduction::Min { signed } => all.reduce(|a, b| if signed { S32 } else { U32 }.min(a, b)),
-        Reduction::Max { signed } => all.reduce(|a, b| if signed { S32 } else { U32 }.max(a, b)),
-        Reduction::Float { is_max, absolute, nan } => {
+        ReduxOperation::Add => all.reduce(|a, b| U32.add(a, b)),
+        ReduxOperation::And => all.reduce(|a, b| a & b),
+        ReduxOperation::Or => all.reduce(|a, b| a | b),
+        ReduxOperation::Xor => all.reduce(|a, b| a ^ b),
+        ReduxOperation::Min { signed } => all.reduce(|a, b| if signed { S32 } else { U32 }.min(a, b)),
+        ReduxOperation::Max { signed } => all.reduce(|a, b| if signed { S32 } else { U32 }.max(a, b)),
+        ReduxOperation::Float { is_max, absolute, nan } => {
             let mode = ExtremeMode { nan, ..ExtremeMode::default() };
             let which = if is_max { Extreme::Max } else { Extreme::Min };
             all.map(|value| if absolute { float::abs(F32, value, false) } else { value })

@@ -4,7 +4,7 @@ use oriole_isa::{SharedWindow, SystemLayout};
 
 use crate::sass::warp::{Identity, Warp};
 use crate::sass::world::{Map, WINDOW_BYTES, World};
-use crate::{Fault, FaultKind};
+use crate::{AccessFault, FaultKind};
 
 /// The memory space that an instruction names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,8 +154,8 @@ fn within(offset: u64, bytes: usize, size: usize, name: &str) -> Result<(), Stri
 }
 
 /// Describes a fault of global memory.
-fn describe(fault: &Fault) -> String {
-    let Fault { address, bytes, kind, near } = fault;
+fn describe(fault: &AccessFault) -> String {
+    let AccessFault { address, bytes, kind, near } = fault;
     let kind = match kind {
         FaultKind::OutOfBounds => "are not in any allocation",
         FaultKind::Misaligned => "are not aligned",

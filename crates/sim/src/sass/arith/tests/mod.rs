@@ -10,7 +10,7 @@ use oriole_isa::{Target, decode, encode, parse};
 use super::build;
 use crate::sass::constants::Constants;
 use crate::sass::site::Site;
-use crate::sass::step::{Action, Unsupported};
+use crate::sass::step::{Action, UnsupportedInst};
 use crate::sass::warp::{Destination, Identity, PredicateDestination, PredicateSource, Row, Source, Warp};
 
 /// A warp, and the target whose encodings it executes.
@@ -50,7 +50,7 @@ impl Machine {
         self.warp.write_predicate(PredicateDestination::new(Some(number), false), !0, if value { !0 } else { 0 });
     }
 
-    pub fn try_run(&mut self, text: &str) -> Result<(), Unsupported> {
+    pub fn try_run(&mut self, text: &str) -> Result<(), UnsupportedInst> {
         let parsed = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let word = encode(&parsed, self.target).unwrap_or_else(|error| panic!("{text}: {error:?}"));
         let instruction = decode(word, self.target).expect("what was encoded can be decoded");
