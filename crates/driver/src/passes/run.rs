@@ -258,6 +258,13 @@ pub(super) fn constant_phis(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
+/// Pass `constant-handles`: lets texture and surface instructions name handles that are words of a constant bank.
+pub(super) fn constant_handles(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::constant_handles::run(&mut state.function, target);
+    Ok(())
+}
+
 /// Pass `remove-dead`: dead-code elimination.
 pub(super) fn remove_dead_code(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
