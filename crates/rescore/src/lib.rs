@@ -4,7 +4,7 @@
 //! flags are replaced by those that `ctrl` computes. Only these bits of the file change. A section whose control flow cannot be determined
 //! completely ([`Obstacle`]) is left unchanged.
 //!
-//! With [`Options::schedule`], instructions also move within their blocks where that is predicted to be faster ([`Reordering`]), and
+//! With [`RescoreOptions::schedule`], instructions also move within their blocks where that is predicted to be faster ([`Reordering`]), and
 //! everything in the file that refers to their addresses is updated.
 //!
 //! ```
@@ -44,9 +44,9 @@ use oriole_cubin::section::Content;
 use oriole_cubin::{Cubin, CubinIndex};
 use oriole_hardware::Profile;
 use oriole_hardware::machine::Machine;
-use oriole_hardware::occupancy::Launch;
+use oriole_hardware::occupancy::LaunchResources;
 use oriole_isa::{Control, Instruction, Target, decode};
-use oriole_sched::resource::Costs;
+use oriole_sched::resource::ResourceCosts;
 use rayon::prelude::*;
 
 use graph::FileInfo;
@@ -65,7 +65,7 @@ const SCOREBOARD_STALL: u8 = 2;
 
 /// What to rewrite, and with which hardware model.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct RescoreOptions {
     /// Names of the functions to rewrite (section names without `.text.`); all functions if the list is empty.
     pub functions: Vec<String>,
     /// When a block gets a new instruction order; `None` keeps the order of all instructions.
@@ -223,7 +223,7 @@ impl Rescored {
 }
 
 /// Rewrites the control words of a cubin. Fails if the file cannot be read, or if the options do not fit it.
-pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
+pub fn rescore(data: &[u8], options: &RescoreOptions) -> Result<Rescored, String> {
     let cubin = Cubin::read(data).map_err(|error| error.to_string())?;
     let target = cubin.target().ok_or_else(|| format!("there is no table of instructions for {}", cubin.target_name()))?;
     if let Some(profile) = options.profile.as_ref().filter(|profile| profile.target != target) {
@@ -236,7 +236,7 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
     let places = cubin.places().map_err(|error| error.to_string())?;
     let index = CubinIndex::new(&cubin);
     let layout = CubinLayout::new(data, &index, &places);
-    let work = Work { layout: &layout, index: &index, target, machine: Hardware::of(target, options), schedule: options.schedule };
+    let work = Work { layout: &layout, index: &index, target, machine: RescoreModel::of(target, options), schedule: options.schedule };
     let chosen: HashSet<&str> = options.functions.iter().map(String::as_str).collect();
     let wanted: Vec<oriole_cubin::Function<'_>> =
         cubin.functions().filter(|function| chosen.is_empty() || chosen.contains(function.name)).collect();
@@ -253,18 +253,18 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
 }
 
 /// The hardware model that the results depend on.
-struct Hardware<'a> {
+struct RescoreModel<'a> {
     figures: oriole_hardware::Hardware<'a>,
-    costs: Costs,
+    costs: ResourceCosts,
     register_banks: usize,
 }
 
-impl Hardware<'_> {
-    fn of(target: Target, options: &Options) -> Hardware<'_> {
+impl RescoreModel<'_> {
+    fn of(target: Target, options: &RescoreOptions) -> RescoreModel<'_> {
         let figures = oriole_hardware::Hardware::new(target, options.profile.as_deref());
         let register_banks = figures.costs.register_banks as usize;
-        let costs = Costs::from_rates(figures.rates, figures.machine);
-        Hardware { figures, costs, register_banks }
+        let costs = ResourceCosts::from_rates(figures.rates, figures.machine);
+        RescoreModel { figures, costs, register_banks }
     }
 }
 
@@ -273,7 +273,7 @@ struct Work<'a> {
     layout: &'a CubinLayout<'a>,
     index: &'a CubinIndex<'a>,
     target: Target,
-    machine: Hardware<'a>,
+    machine: RescoreModel<'a>,
     schedule: Option<When>,
 }
 
@@ -345,7 +345,7 @@ impl Work<'_> {
         // search.
         places::relocate_addresses(site, &(0..decoded.len()).collect::<Vec<_>>())?;
         let limits = limits(places::fixed_addresses(site, decoded)?);
-        let Hardware { figures, costs, register_banks } = &self.machine;
+        let RescoreModel { figures, costs, register_banks } = &self.machine;
         let timing = TimingModel { hardware: figures, costs, register_banks: *register_banks };
         let plan = reorder::plan(decoded, graph, waits, &limits, &timing);
         if plan.schedule.reordered > 0 {
@@ -385,7 +385,7 @@ fn warps_per_scheduler(machine: &Machine, block_threads: Option<u32>, registers:
     let most = machine.warps_per_scheduler();
     let warps = match block_threads {
         Some(threads) => {
-            let launch = Launch { threads, registers, static_shared, ..Launch::default() };
+            let launch = LaunchResources { threads, registers, static_shared, ..LaunchResources::default() };
             launch.occupancy(machine).map_or(most, |occupancy| occupancy.warps.div_ceil(machine.schedulers))
         }
         None => {

@@ -150,7 +150,9 @@ fn line(case: &Case) -> String {
     let compiled = compile(&[&module], &case.options).unwrap_or_else(|errors| panic!("{name}: {}", errors[0]));
     let mut cubin = compiled.cubin.clone();
     if let Some(schedule) = case.rescore {
-        cubin = rescore(&cubin, &oriole_rescore::Options { schedule, ..oriole_rescore::Options::default() }).expect("a cubin").bytes();
+        cubin = rescore(&cubin, &oriole_rescore::RescoreOptions { schedule, ..oriole_rescore::RescoreOptions::default() })
+            .expect("a cubin")
+            .bytes();
     }
     let sum = |of: fn(&oriole_driver::FunctionReport) -> u32| compiled.functions.iter().map(of).sum::<u32>();
     let spills = sum(|function| function.spill_store_bytes + function.spill_load_bytes);

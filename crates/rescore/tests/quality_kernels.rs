@@ -130,7 +130,9 @@ fn result(file: &str, module: &Module, way: &Way) -> (Compiled, Vec<u8>) {
     let compiled = compile(&[module], &way.options).unwrap_or_else(|errors| panic!("{file} {}: {}", way.name, errors[0]));
     let mut cubin = compiled.cubin.clone();
     if let Some(schedule) = way.rescore {
-        cubin = rescore(&cubin, &oriole_rescore::Options { schedule, ..oriole_rescore::Options::default() }).expect("a cubin").bytes();
+        cubin = rescore(&cubin, &oriole_rescore::RescoreOptions { schedule, ..oriole_rescore::RescoreOptions::default() })
+            .expect("a cubin")
+            .bytes();
     }
     (compiled, cubin)
 }

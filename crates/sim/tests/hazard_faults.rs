@@ -10,11 +10,11 @@ use std::fmt::Write as _;
 use faults::{Kernel, kernels, kind_of, target};
 use oriole_hardware::Model;
 use oriole_isa::Instruction;
-use oriole_sim::hazard::{Severity, Watch, check_function};
-use oriole_sim::sass::Options;
+use oriole_sim::hazard::{HazardSeverity, Watch, check_function};
+use oriole_sim::sass::GridOptions;
 use oriole_sim::sass::kernel_test::run;
 
-const LIMIT: Options = Options::limited(1 << 20);
+const LIMIT: GridOptions = GridOptions::limited(1 << 20);
 const INSTRUCTION_BYTES: u64 = 16;
 
 /// Kernels with instructions that are not simulated.
@@ -26,7 +26,7 @@ type Found = (String, usize, usize);
 /// Returns the hazards of the static check.
 fn on_all_paths(instructions: &[Instruction]) -> Vec<Found> {
     let findings = check_function(instructions, &[0], &|_| Vec::new(), Model::of(target()));
-    let hazards = findings.iter().filter(|finding| finding.problem.severity() == Severity::Hazard);
+    let hazards = findings.iter().filter(|finding| finding.problem.severity() == HazardSeverity::Hazard);
     hazards.map(|finding| (kind_of(&finding.problem), finding.first, finding.second)).collect()
 }
 

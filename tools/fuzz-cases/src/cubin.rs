@@ -10,7 +10,7 @@ use oriole_cli::sass::listing::Listing;
 use oriole_cli::sass::program::Program;
 use oriole_cubin::{Cubin, ImageKind};
 use oriole_isa::{decode, encode};
-use oriole_rescore::{Options, When, rescore};
+use oriole_rescore::{RescoreOptions, When, rescore};
 use oriole_sim::sass::Code;
 use oriole_sim::verify::{Verifier, verify};
 
@@ -85,7 +85,7 @@ fn check_listing(cubin: &Cubin, bytes: &[u8]) {
 const LINE_TABLE: &[u8] = b"debug_line";
 
 fn check_rescored(bytes: &[u8], schedule: Option<When>) {
-    let Ok(rescored) = rescore(bytes, &Options { schedule, ..Options::default() }) else { return };
+    let Ok(rescored) = rescore(bytes, &RescoreOptions { schedule, ..RescoreOptions::default() }) else { return };
     for section in &rescored.sections {
         let _ = (section.tallies(), section.obstacle.as_ref().map(ToString::to_string));
     }

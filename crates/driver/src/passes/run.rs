@@ -10,22 +10,22 @@ use oriole_opt as opt;
 use oriole_regalloc::AllocationEnvironment;
 
 use crate::debug::{assignments, joins, registers, saved_registers, variables};
-use crate::error::{Failure, Fault};
+use crate::error::{ErrorCause, FunctionError};
 use crate::state::{FunctionState, Selection};
 use crate::{convention, emit, layout, patches, prologue, report_data, resident_blocks, schedule};
 
 /// The result of a pass: nothing, or the errors that stop the compilation of the function.
-type PassOutcome = Result<(), Vec<Failure>>;
+type PassOutcome = Result<(), Vec<FunctionError>>;
 
 /// Returns an error that reports a bug of the compiler with this message.
-fn internal_error(message: impl ToString) -> Vec<Failure> {
-    vec![Failure::from(Fault::Internal(message.to_string()))]
+fn internal_error(message: impl ToString) -> Vec<FunctionError> {
+    vec![FunctionError::from(ErrorCause::Internal(message.to_string()))]
 }
 
 /// Pass `select`: selects machine instructions for the PTX instructions.
 pub(super) fn select(state: &mut FunctionState<'_>) -> PassOutcome {
     let input = state.input;
-    let unsupported = |error: oriole_isel::Unsupported| Failure { span: error.span, fault: Fault::Unsupported(error.feature) };
+    let unsupported = |error: oriole_isel::Unsupported| FunctionError { span: error.span, fault: ErrorCause::Unsupported(error.feature) };
     let options = SelectOptions {
         waits_for_errors: input.options.waits_for_errors(),
         without_descriptors: input.options.tools_patch,
@@ -331,7 +331,7 @@ pub(super) fn allocate(state: &mut FunctionState<'_>) -> PassOutcome {
     // up to which the occupancy stays the same.
     let before = resident_blocks::may_exceed_register_target(state).then(|| state.function.clone());
     let allocation = convention::allocate(&mut state.function, &environment, options.verify)
-        .map_err(|error| vec![Failure::from(Fault::Limit(error.to_string()))])?;
+        .map_err(|error| vec![FunctionError::from(ErrorCause::Limit(error.to_string()))])?;
     let instructions = state.function.inst_count();
     let improved = before.and_then(|before| resident_blocks::allocate(&before, &allocation, instructions, state));
     state.allocation = Some(match improved {
@@ -384,7 +384,7 @@ pub(super) fn clear_barriers(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `prologue`: sets up the stack pointer, and saves and restores registers.
 pub(super) fn insert_prologue(state: &mut FunctionState<'_>) -> PassOutcome {
     let (target, has_spills) = (state.target(), state.spill_bytes() > 0);
-    prologue::run(&mut state.function, target, has_spills).map_err(|excess| vec![Failure::from(Fault::TooMuch(excess))])
+    prologue::run(&mut state.function, target, has_spills).map_err(|excess| vec![FunctionError::from(ErrorCause::TooMuch(excess))])
 }
 
 /// Pass `balance-moves`: makes the less busy unit execute copies of registers.

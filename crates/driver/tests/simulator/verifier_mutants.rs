@@ -18,11 +18,11 @@ use oriole_driver::{Options as Compiler, compile};
 use oriole_isa::{Control, Target, decode, form_of};
 use oriole_kernel_test::KernelTest;
 use oriole_sim::hazard::{LocatedFinding, Mask, Problem, Watch};
-use oriole_sim::sass::Options;
+use oriole_sim::sass::GridOptions;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::verify::{Verifier, verify_cubin};
 
-const LIMIT: Options = Options::limited(1 << 22);
+const LIMIT: GridOptions = GridOptions::limited(1 << 22);
 const INSTRUCTION_BYTES: usize = 16;
 /// Every `STEP`-th kernel test is used.
 const STEP: usize = 41;

@@ -31,10 +31,10 @@ use super::reason::Reason;
 use super::schedule::{Schedule, ScheduleDecision, SearchOutcome};
 use super::settings::{AllocationStage, ScheduleMode};
 use super::strategy::Region;
-use super::weighted::registers::{Groups, Live};
+use super::weighted::registers::{BudgetedGroups, Live};
 use super::weighted::view::Direction;
 use crate::code::Item;
-use crate::pressure::{Counts, PressureTracker};
+use crate::pressure::{PressureCounts, PressureTracker};
 
 /// Maximum number of criteria by which a strategy compares candidates.
 pub(super) const MAX_CRITERIA: usize = 5;
@@ -95,7 +95,7 @@ pub(super) struct Candidate {
     /// Number of successors that become ready when the item issues. Only the first few successors are examined, which bounds the time.
     pub newly_ready: u32,
     /// Change of the number of live registers of each class if the item issues next; zeros after register allocation.
-    pub pressure_change: Counts,
+    pub pressure_change: PressureCounts,
     /// Step at which the latest predecessor of the item issued, counted from 1; 0 if the item has no predecessors.
     pub last_predecessor_step: u32,
     /// Whether some instruction that reads a result of the item waits for a scoreboard.
@@ -138,17 +138,17 @@ pub(super) struct Proposal {
     /// Length of the order by the cost model of issue ([`super::clock`]), in cycles.
     pub length: Length,
     /// Maximum number of live registers of each class; zeros after register allocation.
-    pub peak: Counts,
+    pub peak: PressureCounts,
 }
 
 impl Proposal {
     /// Returns the original order of a region as a proposal.
-    pub(super) fn original(region: &Region<'_>, groups: Option<&Groups>, reason: Reason) -> Proposal {
+    pub(super) fn original(region: &Region<'_>, groups: Option<&BudgetedGroups>, reason: Reason) -> Proposal {
         Proposal::new(region, groups, (0..region.graph.items() as u32).collect(), reason)
     }
 
     /// Creates the proposal of a given order: measures its length and its live registers. Every decision in the trace gets the same reason.
-    pub(super) fn new(region: &Region<'_>, groups: Option<&Groups>, order: Vec<u32>, reason: Reason) -> Proposal {
+    pub(super) fn new(region: &Region<'_>, groups: Option<&BudgetedGroups>, order: Vec<u32>, reason: Reason) -> Proposal {
         let start = region.graph.region.start;
         let length = estimate(region.code, region.graph, region.costs, order.iter().map(|&node| start + node as usize));
         let mut proposal = Proposal { peak: peak_of_order(groups, &order), order, picks: Vec::new(), length };
@@ -207,18 +207,18 @@ impl Proposal {
 
 /// Prepares the tracker of live registers for the region. Returns the register groups (live ranges) of the region; `None` after register
 /// allocation.
-pub(super) fn enter_region(region: &Region<'_>, tracker: &mut PressureTracker) -> Option<Groups> {
+pub(super) fn enter_region(region: &Region<'_>, tracker: &mut PressureTracker) -> Option<BudgetedGroups> {
     tracker.enter_region(region.code, region.graph.region.clone());
-    (region.settings.stage == AllocationStage::Pre).then(|| Groups::new(region.code, region.graph, tracker))
+    (region.settings.stage == AllocationStage::Pre).then(|| BudgetedGroups::new(region.code, region.graph, tracker))
 }
 
 /// Returns the number of registers by which the maxima `peak` exceed the budget, summed over all register classes.
-pub(super) fn excess(peak: &Counts, region: &Region<'_>) -> i32 {
+pub(super) fn excess(peak: &PressureCounts, region: &Region<'_>) -> i32 {
     peak.iter().zip(region.settings.budget.registers).map(|(peak, budget)| (peak - budget).max(0)).sum()
 }
 
 /// Returns the maximum number of live registers of each class for an order of nodes; zeros after register allocation.
-pub(super) fn peak_of_order(groups: Option<&Groups>, order: &[u32]) -> Counts {
+pub(super) fn peak_of_order(groups: Option<&BudgetedGroups>, order: &[u32]) -> PressureCounts {
     groups.map_or([0; 4], |groups| {
         let mut live = Live::new(groups, Direction::Forward);
         order.iter().for_each(|&node| live.step(node, &mut |_| {}));
@@ -278,7 +278,7 @@ struct PriorityListScheduler<'a, 'g> {
 }
 
 /// Schedules a region by a priority function. Returns the order with its length and its maximum number of live registers.
-pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&Groups>, priority: &mut impl Priority) -> Proposal {
+pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&BudgetedGroups>, priority: &mut impl Priority) -> Proposal {
     let graph = analysis.region.graph;
     let mut engine = PriorityListScheduler {
         analysis,
@@ -487,7 +487,7 @@ pub(super) mod testing {
     use crate::code::{SchedCode, from_machine};
     use crate::graph::{Graph, GraphBuilder};
     use crate::pressure::BlockLiveness;
-    use crate::resource::Costs;
+    use crate::resource::ResourceCosts;
     use oriole_hardware::{Model, Profile};
     use oriole_isa::{RegFile, Target, parse};
 
@@ -498,7 +498,7 @@ pub(super) mod testing {
         /// The dependency graph of the region.
         pub graph: Graph,
         /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
-        pub costs: Costs,
+        pub costs: ResourceCosts,
         /// Optimization goal, stage, register budget and numeric parameters; tests change them.
         pub settings: Settings,
         /// Dependences on the previous iteration, if the region is a loop body.
@@ -519,7 +519,7 @@ pub(super) mod testing {
                 warps_in_step: 1,
                 trace: true,
             };
-            TestRegion { code, graph, costs: Costs::new(&Profile::of(target)), settings, carried: Vec::new() }
+            TestRegion { code, graph, costs: ResourceCosts::new(&Profile::of(target)), settings, carried: Vec::new() }
         }
 
         /// Returns the region as strategies see it.

@@ -34,7 +34,7 @@ use super::schedule::{Schedule, SearchOutcome};
 use super::settings::ScheduleMode;
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted;
-use super::weighted::registers::Groups;
+use super::weighted::registers::BudgetedGroups;
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
 
@@ -95,7 +95,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 
 /// Returns the best order of a region, and whether some order that was tried has more live registers than the scarcity threshold
 /// ([`super::Budget::scarce_above`]).
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Proposal, bool) {
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> (Proposal, bool) {
     let source = Proposal::original(region, groups, Reason::SourceOrder);
     let first = weighted::best_order(region, groups);
     let mut exceeds_scarcity = first.exceeds_scarcity(region);

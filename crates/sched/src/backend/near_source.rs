@@ -29,7 +29,7 @@ use super::engine::{Proposal, RegionAnalysis, engine_reasons, enter_region, peak
 use super::reason::Reason;
 use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
-use super::weighted::registers::{Groups, Live};
+use super::weighted::registers::{BudgetedGroups, Live};
 use super::weighted::view::Direction;
 use crate::code::OrderEffect;
 use crate::pressure::PressureTracker;
@@ -92,7 +92,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 }
 
 /// Returns the base order: the original one with items moved to where fewer registers are live.
-fn base_order(region: &Region<'_>, groups: &Groups) -> Vec<u32> {
+fn base_order(region: &Region<'_>, groups: &BudgetedGroups) -> Vec<u32> {
     let mut order: Vec<u32> = (0..region.graph.items() as u32).collect();
     for _ in 0..MAX_BASE_ORDER_PASSES {
         let new = BaseOrder::new(region, groups, &order).build(&order);
@@ -106,7 +106,7 @@ fn base_order(region: &Region<'_>, groups: &Groups) -> Vec<u32> {
 
 /// Returns for each node whether it should be deferred to its first use: it has no effect besides its results, and its results take more
 /// registers than the operands whose live ranges would become longer.
-fn deferred_nodes(region: &Region<'_>, groups: &Groups, order: &[u32]) -> Vec<bool> {
+fn deferred_nodes(region: &Region<'_>, groups: &BudgetedGroups, order: &[u32]) -> Vec<bool> {
     const NO_READ: u32 = u32::MAX;
     let weights = groups.general_weights();
     // For each register group, two positions in `order`: the next reader, during a walk from the end, and the last reader.
@@ -157,7 +157,7 @@ struct BaseOrder<'a> {
 
 impl<'a> BaseOrder<'a> {
     /// Creates the state of a pass, before any item is placed.
-    fn new(region: &'a Region<'a>, groups: &'a Groups, order: &[u32]) -> BaseOrder<'a> {
+    fn new(region: &'a Region<'a>, groups: &'a BudgetedGroups, order: &[u32]) -> BaseOrder<'a> {
         let graph = region.graph;
         let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); graph.nodes()];
         for node in 0..graph.nodes() as u32 {
@@ -234,7 +234,7 @@ impl<'a> BaseOrder<'a> {
 
 /// Reorders a base order for fewer stalls. Each step chooses among the ready items of a window of `window` items, which starts at the first
 /// item of the base order that is not placed. Returns the new order.
-fn windowed_order(region: &Region<'_>, groups: &Groups, base: &[u32], window: u32) -> Vec<u32> {
+fn windowed_order(region: &Region<'_>, groups: &BudgetedGroups, base: &[u32], window: u32) -> Vec<u32> {
     let Region { code, graph, costs, settings, .. } = *region;
     let item = |node: u32| &code.items[graph.region.start + node as usize];
     let mut ranks = vec![0_u32; graph.items()];

@@ -44,7 +44,7 @@ use super::schedule::{Schedule, SearchOutcome};
 use super::settings::ScheduleMode;
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted;
-use super::weighted::registers::{Groups, Live};
+use super::weighted::registers::{BudgetedGroups, Live};
 use super::weighted::view::Direction;
 use crate::pressure::PressureTracker;
 
@@ -94,7 +94,11 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
 
 /// Returns the best order that was found, the outcome of the search, and whether some order that was tried has more live registers than the
 /// scarcity threshold.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> (Proposal, SearchOutcome, bool) {
+pub(super) fn best_order(
+    region: &Region<'_>,
+    groups: Option<&BudgetedGroups>,
+    budget: &mut SearchBudget,
+) -> (Proposal, SearchOutcome, bool) {
     let knobs = &region.settings.knobs;
     let mut best = Proposal::original(region, groups, Reason::SourceOrder);
     let items = region.graph.items();
@@ -219,7 +223,7 @@ struct BranchAndBound<'a, 'g> {
     /// For each set of issued items, the partial schedules with that set that the search has reached.
     seen_orders: FxHashMap<u32, Vec<SeenOrder>>,
     /// The register groups of the region; `None` after register allocation.
-    groups: Option<&'g Groups>,
+    groups: Option<&'g BudgetedGroups>,
     /// Number of steps that the search may still take.
     steps_left: usize,
     /// Partial schedules that are not in use; their memory is used again.
@@ -233,7 +237,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
     /// cycles, number of registers above the budget, maximum number of live general registers.
     fn new(
         analysis: &'a RegionAnalysis<'a>,
-        groups: Option<&'g Groups>,
+        groups: Option<&'g BudgetedGroups>,
         order: Vec<u32>,
         (length, excess, registers): (Length, i32, i32),
         steps: usize,

@@ -28,7 +28,7 @@ use super::engine::{Proposal, RegionAnalysis, engine_reasons, enter_region, run}
 use super::reason::Reason;
 use super::schedule::{Schedule, ScheduleDecision, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
-use super::weighted::registers::{Groups, Live};
+use super::weighted::registers::{BudgetedGroups, Live};
 use super::weighted::view::Direction;
 use crate::pressure::PressureTracker;
 
@@ -78,7 +78,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 }
 
 /// Schedules a region from its end to its start, so that each definition comes close to its uses. Returns the order.
-pub(super) fn backward_order(region: &Region<'_>, groups: &Groups) -> Proposal {
+pub(super) fn backward_order(region: &Region<'_>, groups: &BudgetedGroups) -> Proposal {
     let graph = region.graph;
     let nodes = graph.nodes();
     let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); nodes];

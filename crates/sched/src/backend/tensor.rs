@@ -31,7 +31,7 @@ use super::reason::Reason;
 use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted;
-use super::weighted::registers::Groups;
+use super::weighted::registers::BudgetedGroups;
 use crate::code::OrderEffect;
 use crate::pressure::PressureTracker;
 
@@ -142,7 +142,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 }
 
 /// Returns the order by the priority [`ByMatrixProducts`]; `None` if the region has fewer than [`MIN_MATRIX_PRODUCTS`] matrix products.
-pub(super) fn order_by_products(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
+pub(super) fn order_by_products(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> Option<Proposal> {
     let analysis = RegionAnalysis::new(region);
     let products = (0..region.graph.items() as u32).filter(|&node| is_matrix_product(&analysis, node)).count();
     let spacing = region.settings.knobs.tensor_spacing;

@@ -9,7 +9,7 @@ mod matrix;
 
 use rustc_hash::FxHashMap;
 
-use super::finding::Error;
+use super::finding::PtxError;
 use crate::image::Outside;
 use crate::sampling::Geometry;
 use crate::tensor_map::ReductionOperation;
@@ -138,7 +138,7 @@ pub(crate) enum PtxAction {
         all_but: u32,
         uncommitted: bool,
     },
-    Mbarrier(Box<Mbarrier>),
+    Mbarrier(Box<PtxMbarrier>),
     Bulk(Box<Bulk>),
     StoreAsync(Box<StoreAsync>),
     TensorCopy(Box<TensorCopy>),
@@ -310,7 +310,7 @@ pub(crate) struct CopyAsync {
 
 /// The kind of an instruction on a barrier in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MbarrierKind {
+pub(crate) enum PtxMbarrierKind {
     Init,
     Invalidate,
     ExpectTransactions,
@@ -331,8 +331,8 @@ pub(crate) enum MbarrierKind {
 }
 
 /// `mbarrier`
-pub(crate) struct Mbarrier {
-    pub(crate) kind: MbarrierKind,
+pub(crate) struct PtxMbarrier {
+    pub(crate) kind: PtxMbarrierKind,
     pub(crate) address: PtxAddress,
     /// A count, a state or a parity.
     pub(crate) count: PtxSource,
@@ -558,7 +558,7 @@ pub(crate) enum CallTarget {
     /// Contains something that the interpreter does not support.
     Refused {
         name: String,
-        error: Error,
+        error: PtxError,
     },
 }
 

@@ -4,12 +4,12 @@ use oriole_cubin::Cubin;
 use oriole_cubin::relocation::{Relocation, RelocationType};
 use oriole_cubin::section::{Content, SectionKind};
 
-use super::fault::{Error, ErrorKind};
+use super::fault::{ErrorKind, SassError};
 use super::load::{Located, Sections};
 use super::world::Map;
 
 /// Applies every relocation of code, constants and variables.
-pub(super) fn apply(cubin: &Cubin, sections: &mut Sections) -> Result<(), Error> {
+pub(super) fn apply(cubin: &Cubin, sections: &mut Sections) -> Result<(), SassError> {
     let Some(map) = cubin.target().map(Map::new) else { return Ok(()) };
     for section in cubin.sections() {
         let Content::Relocations(relocations) = &section.content else { continue };
@@ -29,12 +29,12 @@ pub(super) fn apply(cubin: &Cubin, sections: &mut Sections) -> Result<(), Error>
 }
 
 /// Applies one relocation to section `patched`.
-fn one(cubin: &Cubin, sections: &mut Sections, map: &Map, patched: usize, relocation: &Relocation) -> Result<(), Error> {
+fn one(cubin: &Cubin, sections: &mut Sections, map: &Map, patched: usize, relocation: &Relocation) -> Result<(), SassError> {
     let located = sections.symbol(cubin, relocation.symbol as usize)?;
     let kind = relocation.relocation_type;
     let bad = |what: &str| {
         let name = cubin.symbols().get(relocation.symbol as usize).map_or("", |symbol| symbol.name.as_str());
-        Error::new(ErrorKind::Load, format!("relocation {kind:?} of `{name}` at {:#x}: {what}", relocation.offset))
+        SassError::new(ErrorKind::Load, format!("relocation {kind:?} of `{name}` at {:#x}: {what}", relocation.offset))
     };
     let is_generic = kind.name().is_some_and(|name| name.starts_with('G'));
     let address = match located {

@@ -10,7 +10,7 @@ use oriole_cubin::{Cubin, CubinIndex};
 use oriole_isa::{Instruction, SystemLayout, Target, decode};
 use rustc_hash::FxHashMap;
 
-use super::fault::{Error, ErrorKind};
+use super::fault::{ErrorKind, SassError};
 use super::link;
 use super::world::{CODE_START, GLOBALS_START};
 
@@ -90,9 +90,9 @@ pub(super) enum Located {
 
 impl Code {
     /// Reads a cubin and resolves its relocations.
-    pub fn load(bytes: &[u8]) -> Result<Code, Error> {
-        let cubin = Cubin::read(bytes).map_err(|error| Error::new(ErrorKind::Load, error.to_string()))?;
-        let unknown = || Error::new(ErrorKind::Load, format!("code for {} is not known", cubin.target_name()));
+    pub fn load(bytes: &[u8]) -> Result<Code, SassError> {
+        let cubin = Cubin::read(bytes).map_err(|error| SassError::new(ErrorKind::Load, error.to_string()))?;
+        let unknown = || SassError::new(ErrorKind::Load, format!("code for {} is not known", cubin.target_name()));
         let target = cubin.target().ok_or_else(unknown)?;
         let mut sections = Sections::of(&cubin)?;
         link::apply(&cubin, &mut sections)?;
@@ -133,9 +133,9 @@ impl Code {
 const MOST_ZEROS: u64 = 256 << 20;
 
 /// Makes the contents of a section without bytes in the file.
-fn zeros(name: &str, size: u64) -> Result<Vec<u8>, Error> {
+fn zeros(name: &str, size: u64) -> Result<Vec<u8>, SassError> {
     if size > MOST_ZEROS {
-        return Err(Error::new(ErrorKind::Load, format!("{name} has {size} bytes; the simulator holds at most {MOST_ZEROS}")));
+        return Err(SassError::new(ErrorKind::Load, format!("{name} has {size} bytes; the simulator holds at most {MOST_ZEROS}")));
     }
     Ok(vec![0; size as usize])
 }
@@ -152,7 +152,7 @@ pub(super) struct Sections {
 
 impl Sections {
     /// Assigns a location to each section and copies its contents.
-    fn of(cubin: &Cubin) -> Result<Sections, Error> {
+    fn of(cubin: &Cubin) -> Result<Sections, SassError> {
         let count = cubin.sections().len();
         let mut sections =
             Sections { located: vec![Located::Nowhere; count], bytes: vec![None; count], externals: Vec::new(), externals_start: 0 };
@@ -168,7 +168,7 @@ impl Sections {
             match section.kind() {
                 SectionKind::Text(name) => {
                     if !(bytes.len() as u64).is_multiple_of(INSTRUCTION) {
-                        return Err(Error::new(ErrorKind::Load, format!("the code of {name} is no whole number of instructions")));
+                        return Err(SassError::new(ErrorKind::Load, format!("the code of {name} is no whole number of instructions")));
                     }
                     sections.located[index] = Located::At(code);
                     code = (code + bytes.len() as u64).next_multiple_of(FUNCTION_ALIGNMENT);
@@ -209,8 +209,8 @@ impl Sections {
     }
 
     /// Returns the location of a symbol. An undefined symbol is a driver function and gets an address on first use.
-    pub fn symbol(&mut self, cubin: &Cubin, index: usize) -> Result<Located, Error> {
-        let symbol = cubin.symbols().get(index).ok_or_else(|| Error::new(ErrorKind::Load, format!("there is no symbol {index}")))?;
+    pub fn symbol(&mut self, cubin: &Cubin, index: usize) -> Result<Located, SassError> {
+        let symbol = cubin.symbols().get(index).ok_or_else(|| SassError::new(ErrorKind::Load, format!("there is no symbol {index}")))?;
         Ok(match symbol.section {
             SymbolSection::Section(section) => match self.located.get(section as usize) {
                 Some(Located::At(start)) => Located::At(start + symbol.value),

@@ -5,14 +5,14 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 use oriole_support::Index;
 
-use super::{Decode, Decoder, Missing, PtxInst, register_bytes, slots_of};
+use super::{Decode, FunctionDecoder, Missing, PtxInst, register_bytes, slots_of};
 use crate::ptx::program::{BarrierArrival, BarrierArrivalKind, Callee, Passed, PtxAction, PtxCall, SINK};
 use crate::ptx::variables::variable_bytes;
 
 /// Alignment of `alloca` without an alignment operand, in bytes.
 const DEFAULT_ALIGN: u32 = 16;
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes a control-flow instruction.
     pub(crate) fn control(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let action = match ptx.form.opcode {

@@ -6,7 +6,7 @@ use oriole_ptx::ast::{self, AddressBase, FormShape, ValueType};
 use oriole_ptx::table::{Opcode, Slot as FormSlot};
 use oriole_ptx::types::ScalarType;
 
-use super::{Decode, Decoder, Missing, PtxInst};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::image::Outside;
 use crate::ptx::program::{ImageAccess, ImageAccessKind, PtxAction, PtxSource, RegisterSlot};
 use crate::sampling::Geometry;
@@ -41,7 +41,7 @@ fn names(ptx: &PtxInst<'_>, spellings: &[&str]) -> bool {
     ptx.form.modifiers.iter().any(|value| spellings.contains(&value.modifier.spelling()))
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     pub(crate) fn texture(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let access = match ptx.form.opcode {
             Opcode::Tex => self.fetch(ptx)?,

@@ -5,10 +5,10 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 use oriole_sem::warp::Shuffle;
 
-use super::{Decode, Decoder, PtxInst};
+use super::{Decode, FunctionDecoder, PtxInst};
 use crate::ptx::program::{PtxAction, PtxSource, ReduxOperation, SINK, Together, TogetherKind};
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Appends a wait for all threads of the warp, which a matrix instruction starts with.
     pub(super) fn converge(&mut self) {
         let zero = self.zero();

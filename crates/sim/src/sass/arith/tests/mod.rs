@@ -8,7 +8,7 @@ mod integer;
 use oriole_isa::{Target, decode, encode, parse};
 
 use super::build;
-use crate::sass::constants::Constants;
+use crate::sass::constants::ConstantBanks;
 use crate::sass::site::Site;
 use crate::sass::step::{Action, UnsupportedInst};
 use crate::sass::warp::{Destination, Identity, PredicateDestination, PredicateSource, Row, Source, Warp};
@@ -54,7 +54,7 @@ impl Machine {
         let parsed = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let word = encode(&parsed, self.target).unwrap_or_else(|error| panic!("{text}: {error:?}"));
         let instruction = decode(word, self.target).expect("what was encoded can be decoded");
-        let constants = Constants::default();
+        let constants = ConstantBanks::default();
         let site = Site { instruction: &instruction, target: self.target, address: 0, section: 0, constants: &constants, registers: 64 };
         let action = build(&site).unwrap_or_else(|| panic!("{text}: no family takes it"))?;
         let Action::Compute(compute) = action else { panic!("{text}: not a computation") };
