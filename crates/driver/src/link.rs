@@ -134,6 +134,7 @@ fn describe_cubin(program: &ProgramCompilation<'_>, options: &Options) -> Result
     }
     let mut module = build::Module::new(traits, functions);
     module.waits_for_errors_at_exit = options.waits_for_errors();
+    module.without_shared_reservation = options.without_shared_reservation;
     module.virtual_sm = modules.first().map_or(module.virtual_sm, |module| module.target.number());
     if options.relocatable {
         module.file_type = oriole_cubin::FileType::Relocatable;
@@ -159,6 +160,9 @@ fn describe_cubin(program: &ProgramCompilation<'_>, options: &Options) -> Result
     }
     add_quad_fetch_stack(&mut module, finished);
     check_tensor_memory_use(&module)?;
+    if options.without_shared_reservation {
+        check_shared_reservation(jobs, finished)?;
+    }
     if options.tools_patch {
         patches::check_patch_calls(finished.iter().map(|function| &*function.selection))?;
     }
@@ -340,6 +344,15 @@ const TENSOR_MEMORY_INIT_COUNT: u8 = 0x80;
 
 /// Size in bytes of the reserved variable that records the allocated tensor memory.
 const TENSOR_MEMORY_RECORD_BYTES: u64 = 32;
+
+/// Returns an error, as ptxas does, if a function needs the shared memory that is not reserved ([`Options::without_shared_reservation`]).
+fn check_shared_reservation(jobs: &[FunctionJob<'_>], finished: &[FinishedFunction]) -> Result<(), Fault> {
+    let needs_it = |function: &FinishedFunction| function.selection.tensor_memory.allocates || function.selection.reads_reserved_shared;
+    match jobs.iter().zip(finished).find(|(_, function)| needs_it(function)) {
+        Some((job, _)) => Err(Fault::Limit(format!("Function '{}' uses reserved shared memory when not allowed.", job.name()))),
+        None => Ok(()),
+    }
+}
 
 /// Returns an error, as ptxas does, if a function uses tensor memory both for one thread block and for a pair of blocks.
 fn check_tensor_memory_use(module: &build::Module) -> Result<(), ErrorCause> {

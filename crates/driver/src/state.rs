@@ -76,6 +76,8 @@ pub struct Selection {
     pub has_dynamic_stack: bool,
     /// How the function uses tensor memory.
     pub tensor_memory: oriole_isel::TensorMemoryUse,
+    /// Whether the function reads special registers about the shared memory that the system reserves.
+    pub reads_reserved_shared: bool,
     /// Source locations of the `setmaxnreg` instructions that were ignored.
     pub ignored_register_counts: Vec<Location>,
     /// Offset of the local variables in the stack frame, in bytes.

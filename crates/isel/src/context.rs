@@ -84,6 +84,8 @@ pub struct Select<'m> {
     pub(crate) ignored_register_counts: Vec<Location>,
     /// What the function does with tensor memory so far.
     pub(crate) tensor_memory: TensorMemoryUse,
+    /// As [`Selected::reads_reserved_shared`](crate::Selected::reads_reserved_shared).
+    pub(crate) reads_reserved_shared: bool,
     /// Names of the functions whose address has been taken so far.
     pub(crate) taken_functions: OrderedNames,
     /// The 32-bit words of each `.param` variable that is kept in registers: parameters of this function, and arguments and results of its
@@ -134,6 +136,8 @@ pub struct SelectOptions {
     pub without_descriptors: bool,
     /// Whether operations that occur repeatedly call one function for their slow paths, instead of a copy of the slow path for each.
     pub calls_slow_paths: bool,
+    /// Whether shared variables start at address 0 instead of after the part that the system reserves.
+    pub without_shared_reservation: bool,
 }
 
 impl<'m> Select<'m> {

@@ -38,6 +38,8 @@ pub struct Selected {
     pub has_dynamic_stack: bool,
     /// What the function does with tensor memory.
     pub tensor_memory: TensorMemoryUse,
+    /// Whether the function reads special registers about the shared memory that the system reserves.
+    pub reads_reserved_shared: bool,
     /// Positions of `setmaxnreg`, which has no effect on the code.
     pub ignored_register_counts: Vec<Location>,
     /// Offset of the local variables in the stack frame, in bytes.
@@ -78,6 +80,7 @@ pub fn select_function_with(
         indirect_calls: OrderedNames::default(),
         ignored_register_counts: Vec::new(),
         tensor_memory: TensorMemoryUse::default(),
+        reads_reserved_shared: false,
         taken_functions: OrderedNames::default(),
         parameters: FxHashMap::default(),
         touched_words: TouchedWords::default(),
@@ -170,6 +173,7 @@ impl<'m> Select<'m> {
             has_dynamic_stack: self.has_dynamic_stack,
             ignored_register_counts: self.ignored_register_counts,
             tensor_memory: self.tensor_memory,
+            reads_reserved_shared: self.reads_reserved_shared,
             locals_start: self.locals_start,
             registers: self.frame.registers,
         }

@@ -60,6 +60,7 @@ impl Select<'_> {
             let word = LaunchLayout::of(self.target).environment(number);
             return Ok(self.launch_word(word));
         }
+        self.reads_reserved_shared |= row.name.starts_with("%reserved_smem");
         self.computed_register(special).ok_or_else(refused)
     }
 

@@ -189,7 +189,7 @@ impl<'m> Select<'m> {
             Some(value) => value,
             None => {
                 let value = self.b.value(Class::R);
-                let reserved = Operand::from(profile.reserved_shared);
+                let reserved = Operand::from(if self.options.without_shared_reservation { 0 } else { profile.reserved_shared });
                 self.b.at_entry(|b| {
                     let block = b.define(Class::R, "S2R $, SR_CgaCtaId", &[]);
                     let whole = b.whole(value);

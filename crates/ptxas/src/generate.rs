@@ -48,6 +48,8 @@ pub fn generate(
         max_function_registers: settings.max_function_registers,
         // Also if the debug information is then left out.
         waits_for_errors_at_exit: line.has("make-errors-visible-at-exit") || is_debugged(modules, line),
+        without_shared_reservation: line.value("disable-smem-reservation") == Some("true")
+            && FileTraits::of(target).is_some_and(|traits| traits.style.reserved_shared() > 0),
         launch: settings.launch,
         relocatable: line.has("compile-only"),
         tools_patch: line.has("compile-as-tools-patch"),

@@ -168,7 +168,7 @@ impl<'a> DebugNameResolver<'a> {
                 resolver.labels.entry((job.module_number, name)).or_insert((job.name(), address));
             }
             for id in function_variables(job, body) {
-                if let Some(target) = variable_location(job, finished, id, file.traits.style.reserved_shared()) {
+                if let Some(target) = variable_location(job, finished, id, file.reserved_shared()) {
                     resolver.variables.insert((job.module_number, job.module.variables[id].name), target);
                 }
             }

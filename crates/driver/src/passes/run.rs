@@ -30,6 +30,7 @@ pub(super) fn select(state: &mut FunctionState<'_>) -> PassOutcome {
         waits_for_errors: input.options.waits_for_errors(),
         without_descriptors: input.options.tools_patch,
         calls_slow_paths: convention::may_call_slow_paths(input.register_limit, input.options),
+        without_shared_reservation: input.options.without_shared_reservation,
     };
     let Selected {
         function,
@@ -39,6 +40,7 @@ pub(super) fn select(state: &mut FunctionState<'_>) -> PassOutcome {
         taken_functions,
         has_dynamic_stack,
         tensor_memory,
+        reads_reserved_shared,
         ignored_register_counts,
         locals_start,
         registers,
@@ -65,6 +67,7 @@ pub(super) fn select(state: &mut FunctionState<'_>) -> PassOutcome {
         taken_functions,
         has_dynamic_stack,
         tensor_memory,
+        reads_reserved_shared,
         ignored_register_counts,
         locals_start,
     };
@@ -252,6 +255,13 @@ pub(super) fn stagger_products(state: &mut FunctionState<'_>) -> PassOutcome {
 pub(super) fn constant_phis(state: &mut FunctionState<'_>) -> PassOutcome {
     let target = state.target();
     opt::constant_phis::run(&mut state.function, target);
+    Ok(())
+}
+
+/// Pass `constant-handles`: lets texture and surface instructions name handles that are words of a constant bank.
+pub(super) fn constant_handles(state: &mut FunctionState<'_>) -> PassOutcome {
+    let target = state.target();
+    opt::constant_handles::run(&mut state.function, target);
     Ok(())
 }
 
