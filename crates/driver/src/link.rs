@@ -346,10 +346,10 @@ const TENSOR_MEMORY_INIT_COUNT: u8 = 0x80;
 const TENSOR_MEMORY_RECORD_BYTES: u64 = 32;
 
 /// Returns an error, as ptxas does, if a function needs the shared memory that is not reserved ([`Options::without_shared_reservation`]).
-fn check_shared_reservation(jobs: &[FunctionJob<'_>], finished: &[FinishedFunction]) -> Result<(), Fault> {
+fn check_shared_reservation(jobs: &[FunctionJob<'_>], finished: &[FinishedFunction]) -> Result<(), ErrorCause> {
     let needs_it = |function: &FinishedFunction| function.selection.tensor_memory.allocates || function.selection.reads_reserved_shared;
     match jobs.iter().zip(finished).find(|(_, function)| needs_it(function)) {
-        Some((job, _)) => Err(Fault::Limit(format!("Function '{}' uses reserved shared memory when not allowed.", job.name()))),
+        Some((job, _)) => Err(ErrorCause::Limit(format!("Function '{}' uses reserved shared memory when not allowed.", job.name()))),
         None => Ok(()),
     }
 }

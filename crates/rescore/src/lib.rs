@@ -54,7 +54,7 @@ pub use kept_waits::ScoreboardEvent;
 use places::{BytePatch, CubinLayout, FunctionSite};
 use predict::TimingModel;
 use reorder::MoveConstraints;
-pub use reorder::{Reordering, When};
+pub use reorder::{ReorderCondition, Reordering};
 pub use tally::Tally;
 
 /// Size of an instruction in bytes.
@@ -69,14 +69,14 @@ pub struct RescoreOptions {
     /// Names of the functions to rewrite (section names without `.text.`); all functions if the list is empty.
     pub functions: Vec<String>,
     /// When a block gets a new instruction order; `None` keeps the order of all instructions.
-    pub schedule: Option<When>,
+    pub schedule: Option<ReorderCondition>,
     /// A hardware profile that replaces the built-in model.
     pub profile: Option<Arc<Profile>>,
 }
 
 /// Why a section is left unchanged. `at` is the number of an instruction in the section.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum UnchangedReason {
     /// No instruction of the table matches this word.
     Unknown { at: u64 },
     /// An indirect branch whose possible targets are not recorded in the file.
@@ -92,18 +92,20 @@ pub enum Obstacle {
     Refused(String),
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for UnchangedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = |at: u64| at * SIZE as u64;
         match self {
-            Obstacle::Unknown { at } => write!(f, "{:#06x}: the instruction table does not know this word", place(*at)),
-            Obstacle::UnknownTargets { at } => write!(f, "{:#06x}: the file does not say where this indirect branch goes", place(*at)),
-            Obstacle::LeavesSection { at } => write!(f, "{:#06x}: this branch leaves the section", place(*at)),
-            Obstacle::MixedCount { at } => {
+            UnchangedReason::Unknown { at } => write!(f, "{:#06x}: the instruction table does not know this word", place(*at)),
+            UnchangedReason::UnknownTargets { at } => {
+                write!(f, "{:#06x}: the file does not say where this indirect branch goes", place(*at))
+            }
+            UnchangedReason::LeavesSection { at } => write!(f, "{:#06x}: this branch leaves the section", place(*at)),
+            UnchangedReason::MixedCount { at } => {
                 write!(f, "{:#06x}: counts instructions with results together with others", place(*at))
             }
-            Obstacle::NotWhole => f.write_str("the section is not a whole number of instructions"),
-            Obstacle::Refused(reason) => f.write_str(reason),
+            UnchangedReason::NotWhole => f.write_str("the section is not a whole number of instructions"),
+            UnchangedReason::Refused(reason) => f.write_str(reason),
         }
     }
 }
@@ -120,7 +122,7 @@ pub struct RewrittenSection {
     /// Instruction words after; the same as `old` if there is an obstacle.
     pub new: Vec<u128>,
     /// Why the section was left unchanged.
-    pub obstacle: Option<Obstacle>,
+    pub obstacle: Option<UnchangedReason>,
     /// Number of waits added by [`RewrittenSection::wait_for`].
     pub added_waits: usize,
     /// The result of reordering, if it was requested.
@@ -139,7 +141,7 @@ impl RewrittenSection {
     /// Restores the original words and records `reason` as the obstacle.
     pub fn refuse(&mut self, reason: String) {
         self.new.clone_from(&self.old);
-        self.obstacle = Some(Obstacle::Refused(reason));
+        self.obstacle = Some(UnchangedReason::Refused(reason));
         self.patches.clear();
         self.moved = None;
         self.in_old_order = None;
@@ -274,7 +276,7 @@ struct Work<'a> {
     index: &'a CubinIndex<'a>,
     target: Target,
     machine: RescoreModel<'a>,
-    schedule: Option<When>,
+    schedule: Option<ReorderCondition>,
 }
 
 impl Work<'_> {
@@ -287,7 +289,7 @@ impl Work<'_> {
             function: function.name.to_owned(),
             new: old.clone(),
             old,
-            obstacle: (!tail.is_empty()).then_some(Obstacle::NotWhole),
+            obstacle: (!tail.is_empty()).then_some(UnchangedReason::NotWhole),
             added_waits: 0,
             schedule: None,
             in_old_order: None,
@@ -302,8 +304,8 @@ impl Work<'_> {
     }
 
     /// Computes new words for a section: control-flow graph, waits to keep, control words, and the new order if requested.
-    fn rewrite(&self, function: &oriole_cubin::Function<'_>, section: &mut RewrittenSection) -> Result<(), Obstacle> {
-        let unknown = |at: usize| Obstacle::Unknown { at: at as u64 };
+    fn rewrite(&self, function: &oriole_cubin::Function<'_>, section: &mut RewrittenSection) -> Result<(), UnchangedReason> {
+        let unknown = |at: usize| UnchangedReason::Unknown { at: at as u64 };
         let read = |(at, &word): (usize, &u128)| decode(word, self.target).ok_or_else(|| unknown(at));
         let decoded: Vec<Instruction> = section.old.iter().enumerate().map(read).collect::<Result<_, _>>()?;
         let branches = indirect_branches(self.index, function.name);

@@ -47,7 +47,7 @@ const CORRECTIONS: usize = 3;
 
 /// When a block gets a new order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum When {
+pub enum ReorderCondition {
     /// If the new order is predicted to be faster.
     #[default]
     Faster,
@@ -63,7 +63,7 @@ pub struct MoveConstraints<'a> {
     pub is_relocated: &'a dyn Fn(usize) -> bool,
     /// Number of warps that can be resident per scheduler.
     pub warps: usize,
-    pub when: When,
+    pub when: ReorderCondition,
 }
 
 /// The result of reordering a section.
@@ -152,7 +152,7 @@ struct ReorderSearch<'a> {
     timing: &'a TimingModel<'a>,
     code: SchedCode,
     fixed_addresses: &'a BTreeSet<usize>,
-    when: When,
+    when: ReorderCondition,
     /// Numbers of warps for which orders are compared.
     samples: Vec<usize>,
     blocks: Vec<PredictedBlock>,
@@ -319,7 +319,7 @@ impl<'a> ReorderSearch<'a> {
         let saved = block.before[0].cost.saturating_sub(after[0].cost) / 2;
         let is_enough = mean <= MAX_RELATIVE_COST && (block.is_in_loop || saved >= MIN_SAVED_CYCLES);
         let is_worth_it = is_enough && ratios().all(|ratio| ratio <= MAX_RELATIVE_COST_OF_ANY);
-        (is_worth_it || self.when == When::Always).then_some(mean)
+        (is_worth_it || self.when == ReorderCondition::Always).then_some(mean)
     }
 
     /// Returns whether a new order satisfies the conditions that the dependence graph does not express.

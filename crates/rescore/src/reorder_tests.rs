@@ -9,7 +9,7 @@ use oriole_sched::resource::ResourceCosts;
 use crate::graph::{FileInfo, build};
 use crate::kept_waits::find_kept_waits;
 use crate::predict::{self, PredictedInst, TimingModel};
-use crate::reorder::{MoveConstraints, TimedOrder, When, plan};
+use crate::reorder::{MoveConstraints, ReorderCondition, TimedOrder, plan};
 use crate::tests::code;
 use crate::words::{assign_words, old_words};
 
@@ -44,7 +44,7 @@ fn planned(lines: &[&str], fixed_addresses: &[usize], warps: usize) -> TimedOrde
         fixed_addresses: fixed_addresses.iter().copied().collect::<BTreeSet<_>>(),
         is_relocated: &|_| false,
         warps,
-        when: When::Faster,
+        when: ReorderCondition::Faster,
     };
     with_timing(|timing| plan(&decoded, &graph, &waits, &limits, timing))
 }

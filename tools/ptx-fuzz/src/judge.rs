@@ -7,7 +7,7 @@ use oriole_driver::{Options, ScheduleBackend, ScheduleMode, Scheduling, compile,
 use oriole_isa::Target;
 use oriole_kernel_test::{Expectation, Expected, KernelTest, ParameterValue, Tolerance};
 use oriole_ptx::ast::Module;
-use oriole_sim::hazard::Watch;
+use oriole_sim::hazard::HazardObserver;
 use oriole_sim::verify::{Verifier, verify_cubin};
 use oriole_sim::{GlobalMemory, Launch, ptx, sass};
 
@@ -208,7 +208,7 @@ fn simulate(case: &Case, cubin: &[u8], configuration: Configuration) -> Result<[
         let fault = |error: sass::SassError| Failure::new(FailureKind::Fault, Some(configuration), error.to_string());
         let code = sass::Code::load(cubin).map_err(fault)?;
         let mut setup = Setup::of(&case.test);
-        let mut watch = Watch::new().limit(1);
+        let mut watch = HazardObserver::new().limit(1);
         code.run(&setup.launch, &mut setup.memory, &sass::GridOptions::limited(MOST_STEPS), &mut watch).map_err(fault)?;
         if let Some(finding) = watch.findings().first() {
             return Err(Failure::new(FailureKind::Hazard, Some(configuration), finding.to_string()));

@@ -125,7 +125,7 @@ impl Simulation<'_> {
 
     /// Runs the test and collects the reports that `watching` requests.
     fn run(&self, watching: Watching) -> RunOutcome {
-        let mut hazards = hazard::Watch::new();
+        let mut hazards = hazard::HazardObserver::new();
         let (setup, result) = if watching.hazards { self.launch(&mut hazards) } else { self.launch(&mut Silent) };
         let hazards: Vec<String> = hazards.findings().iter().map(ToString::to_string).chain(self.verified.iter().cloned()).collect();
         let mut outcome = match result {

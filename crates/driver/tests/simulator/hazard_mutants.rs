@@ -10,7 +10,7 @@ use oriole_driver::{Options as Compiler, compile};
 use oriole_hardware::Model;
 use oriole_isa::{Control, Target, decode};
 use oriole_kernel_test::KernelTest;
-use oriole_sim::hazard::{HazardRegister, HazardSeverity, LocatedFinding, Problem, Watch, check_function};
+use oriole_sim::hazard::{HazardObserver, HazardRegister, HazardSeverity, LocatedFinding, Problem, check_function};
 use oriole_sim::sass::GridOptions;
 use oriole_sim::sass::kernel_test::run;
 
@@ -62,7 +62,7 @@ fn on_all_paths(words: &[u128], target: Target) -> Found {
 
 /// Returns the hazards of the dynamic check.
 fn while_running(test: &KernelTest, cubin: &[u8]) -> Found {
-    let mut watch = Watch::new();
+    let mut watch = HazardObserver::new();
     run(test, cubin, &LIMIT, &mut watch).expect("control words do not change results in the simulator");
     let first = |sighting: &LocatedFinding| sighting.first.as_ref().unwrap_or(&sighting.second).offset as usize / INSTRUCTION_BYTES;
     watch.findings().iter().map(|sighting| (first(sighting), kind(&sighting.problem))).collect()

@@ -26,7 +26,7 @@ use oriole_isa::RegFile;
 
 use super::budget::SearchBudget;
 use super::clock::Clock;
-use super::engine::{Proposal, RegionAnalysis, enter_region};
+use super::engine::{ProposedOrder, RegionAnalysis, enter_region};
 use super::reason::Reason;
 use super::schedule::{Schedule, ScheduleDecision, SearchOutcome};
 use super::settings::ScheduleMode;
@@ -90,7 +90,7 @@ impl Strategy for Backtracking {
 /// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
-    let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
+    let source = ProposedOrder::original(region, groups.as_ref(), Reason::SourceOrder);
     let new = best_order(region, groups.as_ref(), budget);
     let exceeded_scarcity = new.exceeds_scarcity(region);
     let best = if new.improves_on(&source, region) { new } else { source };
@@ -99,7 +99,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
 
 /// Schedules a region by the critical path, takes back decisions that lead to a stall, and returns the resulting order. `budget` limits the
 /// decisions that are taken back.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>, budget: &mut SearchBudget) -> Proposal {
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>, budget: &mut SearchBudget) -> ProposedOrder {
     let knobs = &region.settings.knobs;
     let analysis = RegionAnalysis::new(region);
     let mut order = UndoableOrder::new(&analysis, groups);
@@ -450,9 +450,9 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
     }
 
     /// Converts the decisions to a proposal: an order with its length in cycles, its maximum number of live registers, and the reasons.
-    fn into_proposal(self, region: &Region<'_>, groups: Option<&BudgetedGroups>) -> Proposal {
+    fn into_proposal(self, region: &Region<'_>, groups: Option<&BudgetedGroups>) -> ProposedOrder {
         let order = self.steps.iter().map(|step| step.node).collect();
-        let mut proposal = Proposal::new(region, groups, order, Reason::OnlyOne);
+        let mut proposal = ProposedOrder::new(region, groups, order, Reason::OnlyOne);
         let position = |node: u32| region.graph.region.start + node as usize;
         for (pick, step) in proposal.picks.iter_mut().zip(&self.steps) {
             *pick = ScheduleDecision { runner_up: step.runner_up.map(position), reason: step.reason, ..*pick };

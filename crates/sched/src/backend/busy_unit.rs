@@ -33,7 +33,7 @@ use std::cmp::Reverse;
 use oriole_hardware::units::{UNITS, Unit};
 
 use super::critical_path::ByCriticalPath;
-use super::engine::{Proposal, RegionAnalysis, enter_region, run};
+use super::engine::{ProposedOrder, RegionAnalysis, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -102,7 +102,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 }
 
 /// Returns the order of a region by the strategy `busy-unit`; `None` if no unit is busy for most of the time.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> Option<Proposal> {
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> Option<ProposedOrder> {
     let warps = region.settings.warps_in_step;
     let costs = region.costs.in_step(warps);
     let in_step = Region { costs: &costs, ..*region };
@@ -115,7 +115,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -
     raise_heights(&mut analysis, &order);
     let found = run(&analysis, groups, &mut ByCriticalPath);
     // The length is measured again for a lone warp, as for all other orders.
-    Some(Proposal::new(region, groups, found.order, Reason::BusyUnit))
+    Some(ProposedOrder::new(region, groups, found.order, Reason::BusyUnit))
 }
 
 /// Returns the index of the unit that determines the length of a region: the cycles for which items occupy it are at least half of the

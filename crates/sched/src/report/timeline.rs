@@ -12,7 +12,7 @@
 use std::ops::Range;
 
 use oriole_hardware::units::UNITS;
-use oriole_hardware::{DependenceKind as Kind, Model, Port, Time};
+use oriole_hardware::{DependenceKind as Kind, Model, Port, VariableLatency};
 use oriole_ir::analysis::{BlockFrequencies, ControlFlow, Divergence, LoopModel, Loops};
 use oriole_ir::{Block, Function, Inst, Operand, OperandKind};
 use oriole_isa::Control;
@@ -47,7 +47,7 @@ pub enum LatencyAssumption {
 
 impl LatencyAssumption {
     /// Returns the latency in cycles that is assumed for an instruction of variable latency.
-    fn cycles_of(self, time: Time) -> u16 {
+    fn cycles_of(self, time: VariableLatency) -> u16 {
         match self {
             LatencyAssumption::Usual => time.usual,
             LatencyAssumption::Worst => time.most.max(time.usual),

@@ -28,7 +28,7 @@ pub use flow::check_function;
 pub use lanes::Mask;
 pub use step::HazardStep;
 pub use track::Tracker;
-pub use watch::{LocatedFinding, Watch};
+pub use watch::{HazardObserver, LocatedFinding};
 
 use oriole_hardware::DependenceKind;
 use oriole_isa::RegFile;

@@ -31,7 +31,7 @@ use smallvec::SmallVec;
 use super::boundary::{BoundaryInst, BoundaryState, Pending, share_scoreboards};
 use super::lanes::{ALL, Mask, Pauses};
 use super::reuse::{self, ReuseCacheContents};
-use super::signals::Signals;
+use super::signals::ScoreboardSets;
 use super::step::{HazardAccess, HazardStep, WarpgroupRole};
 use super::{HazardFinding, HazardRegister, Problem, REGISTERS};
 
@@ -298,8 +298,8 @@ impl<'a> Tracker<'a> {
         }
         // A write barrier is released after the operands were read, so it also signals the reads.
         let (write, read) = step.sets_scoreboards;
-        let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(Signals::any_of(write)) };
-        let reads = if step.reads.is_empty() { Pending::Done } else { Pending::Until(Signals::any_of(write | read)) };
+        let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(ScoreboardSets::any_of(write)) };
+        let reads = if step.reads.is_empty() { Pending::Done } else { Pending::Until(ScoreboardSets::any_of(write | read)) };
         let (issued, pauses, rank) = (self.now, self.pauses.current(), self.rank);
         self.record_in_flight(
             steps,

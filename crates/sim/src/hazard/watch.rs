@@ -55,7 +55,7 @@ impl std::fmt::Display for LocatedFinding {
 }
 
 /// Observer of the simulator that collects hazards.
-pub struct Watch {
+pub struct HazardObserver {
     /// Number of findings after which checking stops.
     limit: usize,
     /// Least severe kind of finding to report.
@@ -84,16 +84,16 @@ struct WatchState {
     alive: Mask,
 }
 
-impl Default for Watch {
+impl Default for HazardObserver {
     fn default() -> Self {
-        Watch::new()
+        HazardObserver::new()
     }
 }
 
-impl Watch {
+impl HazardObserver {
     /// Makes an observer that reports all hazards and no notes.
-    pub fn new() -> Watch {
-        Watch {
+    pub fn new() -> HazardObserver {
+        HazardObserver {
             limit: usize::MAX,
             severity: HazardSeverity::Hazard,
             found: Vec::new(),
@@ -109,7 +109,7 @@ impl Watch {
     }
 
     /// Stops checking after `count` findings.
-    pub fn limit(mut self, count: usize) -> Watch {
+    pub fn limit(mut self, count: usize) -> HazardObserver {
         self.limit = count;
         self
     }
@@ -159,7 +159,7 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
+impl Observer for HazardObserver {
     fn issue(&mut self, issue: &Issue<'_>, _: &Warp) {
         if self.found.len() >= self.limit {
             return;

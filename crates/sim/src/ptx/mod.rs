@@ -159,18 +159,18 @@ impl PtxProgram {
     }
 
     /// Puts the global variables into memory.
-    pub fn load(&self, memory: &mut GlobalMemory) -> Loaded<'_> {
-        Loaded { program: self, image: self.variables.load(memory) }
+    pub fn load(&self, memory: &mut GlobalMemory) -> LoadedProgram<'_> {
+        LoadedProgram { program: self, image: self.variables.load(memory) }
     }
 }
 
 /// A program whose global variables are in a memory. Variables keep their values between launches.
-pub struct Loaded<'p> {
+pub struct LoadedProgram<'p> {
     program: &'p PtxProgram,
     image: ImageVariable,
 }
 
-impl Loaded<'_> {
+impl LoadedProgram<'_> {
     /// Runs a kernel in the memory that the program was loaded into.
     pub fn run(&self, launch: &Launch, memory: &mut GlobalMemory, options: &PtxOptions) -> Result<PtxReport, PtxError> {
         run::run(self.program, &self.image, launch, memory, options)

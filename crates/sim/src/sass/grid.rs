@@ -11,7 +11,7 @@ use super::load::Code;
 use super::observe::Observer;
 use super::program::SassProgram;
 use super::schedule::{GridRun, ResidentBlock, Turn};
-use super::warp::{Identity, LANES, Warp};
+use super::warp::{LANES, ThreadIndices, Warp};
 use super::world::{Map, World};
 use crate::{GlobalMemory, Launch};
 
@@ -217,7 +217,7 @@ fn warps(map: &Map, block: [u32; 3], rank: u32, slots: &Arc<[usize]>, registers:
         let first = warp * LANES as u32;
         let lane = |lane: usize| first + lane as u32;
         let count = (threads - first).min(LANES as u32);
-        let identity = Identity {
+        let identity = ThreadIndices {
             warp,
             block,
             slot: slots[rank as usize],

@@ -32,7 +32,7 @@ const STACK_ALIGNMENT: u32 = 16;
 const SHARED_ALIGNMENT: u32 = 128;
 
 /// Everything the warps of a launch need.
-pub(super) struct Prepared {
+pub(super) struct LaunchInputs {
     pub constants: ConstantBanks,
     pub map: Map,
     pub registers: u16,
@@ -40,7 +40,7 @@ pub(super) struct Prepared {
 
 impl Code {
     /// Checks the launch against the kernel's attributes and prepares it.
-    pub(super) fn prepare(&self, launch: &Launch, kernel: &Kernel) -> Result<Prepared, SassError> {
+    pub(super) fn prepare(&self, launch: &Launch, kernel: &Kernel) -> Result<LaunchInputs, SassError> {
         let wrong = |message: String| SassError::new(ErrorKind::Launch, format!("{}: {message}", launch.kernel));
         let threads = launch.threads();
         if threads == 0 || threads > MAX_THREADS || launch.grid.contains(&0) {
@@ -96,7 +96,7 @@ impl Code {
             let start = (kernel.parameters_start + offset) as usize;
             bank[start..start + argument.len()].copy_from_slice(argument);
         }
-        Ok(Prepared { constants, map, registers: kernel.registers })
+        Ok(LaunchInputs { constants, map, registers: kernel.registers })
     }
 }
 

@@ -5,7 +5,7 @@ use oriole_cubin::relocation::{Relocation, RelocationType};
 use oriole_cubin::section::{Content, SectionKind};
 
 use super::fault::{ErrorKind, SassError};
-use super::load::{Located, Sections};
+use super::load::{AssignedLocation, Sections};
 use super::world::Map;
 
 /// Applies every relocation of code, constants and variables.
@@ -38,11 +38,11 @@ fn one(cubin: &Cubin, sections: &mut Sections, map: &Map, patched: usize, reloca
     };
     let is_generic = kind.name().is_some_and(|name| name.starts_with('G'));
     let address = match located {
-        Located::At(address) => address,
-        Located::Constant(offset) if is_generic => map.constant_window + offset,
-        Located::Shared(offset) if is_generic => map.shared_window + offset,
-        Located::Constant(offset) | Located::Shared(offset) => offset,
-        Located::Nowhere => return Err(bad("the symbol is nowhere")),
+        AssignedLocation::At(address) => address,
+        AssignedLocation::Constant(offset) if is_generic => map.constant_window + offset,
+        AssignedLocation::Shared(offset) if is_generic => map.shared_window + offset,
+        AssignedLocation::Constant(offset) | AssignedLocation::Shared(offset) => offset,
+        AssignedLocation::Nowhere => return Err(bad("the symbol is nowhere")),
     };
     let field = RelocatedBits::of(kind).ok_or_else(|| bad("not known"))?;
     let bytes = sections.bytes[patched].as_mut().ok_or_else(|| bad("the section has no bytes"))?;

@@ -145,14 +145,14 @@ pub struct Warp {
     /// Result of the last reduction at a block barrier.
     pub barrier_result: u32,
     /// The indices of its threads.
-    pub identity: Identity,
+    pub identity: ThreadIndices,
     /// Local memory, one thread after another; empty until the first access.
     pub local: Vec<u8>,
 }
 
 /// The indices of the threads of a warp.
 #[derive(Clone, Debug, Default)]
-pub struct Identity {
+pub struct ThreadIndices {
     /// Index of the warp in its block.
     pub warp: u32,
     /// `%ctaid`
@@ -171,7 +171,7 @@ pub struct Identity {
 
 impl Warp {
     /// Makes a warp whose registers hold garbage, to expose reads of uninitialized registers.
-    pub fn new(registers: u16, identity: Identity) -> Warp {
+    pub fn new(registers: u16, identity: ThreadIndices) -> Warp {
         let mut general = vec![[GARBAGE; LANES]; usize::from(FIRST + registers)];
         general[usize::from(ZERO)..usize::from(SINK)].fill([0; LANES]);
         let mut uniform = vec![GARBAGE; UNIFORM_ROWS];

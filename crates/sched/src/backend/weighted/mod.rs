@@ -60,7 +60,7 @@ mod score;
 pub(super) mod view;
 
 use super::clock::{Clock, Length, lower_bound, release};
-use super::engine::Proposal;
+use super::engine::ProposedOrder;
 use super::reason::Reason;
 use super::schedule::{Schedule, ScheduleDecision};
 use super::settings::{AllocationStage, ScheduleMode, Settings};
@@ -70,7 +70,7 @@ use crate::graph::Graph;
 use crate::pressure::{PressureCounts, PressureTracker};
 use crate::resource::ResourceCosts;
 use pass::{PassResult, SchedulingPass, UnitUse};
-use registers::{BudgetedGroups, Live};
+use registers::{BudgetedGroups, LiveRegisterCounter};
 use score::ScoreWeights;
 use view::{DirectedGraph, Direction, LiveOutTails};
 
@@ -132,12 +132,12 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 
 /// Returns backend B's order of a region, so that a caller can compare it with the orders of other strategies. `groups` is `None` after
 /// register allocation.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> Proposal {
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> ProposedOrder {
     let best = better_pass_order(region, groups);
     let peak = best.peak;
     let schedule = best.into_schedule(region.settings);
     let order = schedule.order.iter().map(|position| (position - region.graph.region.start) as u32).collect();
-    Proposal { order, picks: schedule.picks, length: schedule.length, peak }
+    ProposedOrder { order, picks: schedule.picks, length: schedule.length, peak }
 }
 
 /// Runs the forward and the backward pass, and returns the better of the two orders.
@@ -214,7 +214,7 @@ impl PassOrder {
             release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
         }
         let peak = groups.map_or([0; 4], |groups| {
-            let mut live = Live::new(groups, Direction::Forward);
+            let mut live = LiveRegisterCounter::new(groups, Direction::Forward);
             order.iter().for_each(|&node| live.step(node, &mut |_| {}));
             live.peak()
         });

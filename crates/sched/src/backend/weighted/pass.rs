@@ -16,7 +16,7 @@ use super::super::reason::Reason;
 use super::super::schedule::ScheduleDecision;
 use super::super::settings::Settings;
 use super::ready::{ReadyEntry, ReadyList};
-use super::registers::{BudgetedGroups, Live};
+use super::registers::{BudgetedGroups, LiveRegisterCounter};
 use super::score::{CandidateScore, ScoreMeasures, ScoreWeights};
 use super::view::{DirectedGraph, Direction};
 use crate::code::{Item, REGISTER_CLASS_COUNT, SchedCode};
@@ -68,7 +68,7 @@ pub(super) struct SchedulingPass<'a> {
     /// The weights of the parts of a candidate's score.
     weights: &'a ScoreWeights,
     /// The live registers at the current position; `None` after register allocation.
-    live: Option<Live<'a>>,
+    live: Option<LiveRegisterCounter<'a>>,
     /// For each node that is ready, the change of live registers of each class if the item were placed next.
     pressure_changes: Vec<PressureCounts>,
     /// The ready items.
@@ -136,7 +136,7 @@ impl<'a> SchedulingPass<'a> {
             scoreboards,
             settings,
             weights,
-            live: groups.map(|groups| Live::new(groups, view.direction)),
+            live: groups.map(|groups| LiveRegisterCounter::new(groups, view.direction)),
             pressure_changes: vec![[0; REGISTER_CLASS_COUNT]; items],
             ready: ReadyList::new(items),
             forward_positions: forward_cycles.map(share),
@@ -245,7 +245,7 @@ impl<'a> SchedulingPass<'a> {
         // Every candidate stalls for at least the shortest stall of the step, so only the stall cycles beyond that count.
         let shortest = stalls.iter().copied().min().unwrap_or(0);
         let (live, register_prices) =
-            self.live.as_ref().map(Live::counts).map(|live| (live, self.weights.register_prices(live))).unwrap_or_default();
+            self.live.as_ref().map(LiveRegisterCounter::counts).map(|live| (live, self.weights.register_prices(live))).unwrap_or_default();
         let all_scoreboards_used = self.all_scoreboards_in_use();
         let (mut best, mut second): (Option<ScoredItem>, Option<ScoredItem>) = (None, None);
         for (&rank, &wait) in window.iter().zip(&stalls) {

@@ -182,7 +182,7 @@ impl RegionGroup {
 }
 
 /// Counts the live registers at the current position of a scheduling pass, forward or backward.
-pub(in crate::backend) struct Live<'a> {
+pub(in crate::backend) struct LiveRegisterCounter<'a> {
     /// The register groups of the region.
     groups: &'a BudgetedGroups,
     /// Whether the pass goes forward or backward.
@@ -198,9 +198,9 @@ pub(in crate::backend) struct Live<'a> {
     peak: PressureCounts,
 }
 
-impl Clone for Live<'_> {
+impl Clone for LiveRegisterCounter<'_> {
     fn clone(&self) -> Self {
-        Live { live: self.live.clone(), unplaced_readers: self.unplaced_readers.clone(), ..*self }
+        LiveRegisterCounter { live: self.live.clone(), unplaced_readers: self.unplaced_readers.clone(), ..*self }
     }
 
     /// Copies the state of `other` into the memory of this one.
@@ -212,16 +212,16 @@ impl Clone for Live<'_> {
     }
 }
 
-impl<'a> Live<'a> {
+impl<'a> LiveRegisterCounter<'a> {
     /// Creates the state at the boundary of the region at which the pass starts.
-    pub(in crate::backend) fn new(groups: &'a BudgetedGroups, direction: Direction) -> Live<'a> {
+    pub(in crate::backend) fn new(groups: &'a BudgetedGroups, direction: Direction) -> LiveRegisterCounter<'a> {
         let is_live = |group: &RegionGroup| if direction == Direction::Forward { group.live_at_start } else { group.is_live_at_end() };
         let left = |group: u32| {
             let readers = groups.readers(group);
             (readers.len() as u32, readers.iter().fold(0, |sum, node| sum ^ node))
         };
         let counts = if direction == Direction::Forward { groups.at_start } else { groups.counts_at_end() };
-        Live {
+        LiveRegisterCounter {
             groups,
             direction,
             live: groups.groups.iter().map(is_live).collect(),
@@ -282,7 +282,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Places an item and updates the live registers. Calls `changed` for each item for which [`Live::change`] may have a new result.
+    /// Places an item and updates the live registers. Calls `changed` for each item for which [`LiveRegisterCounter::change`] may have a new result.
     pub(in crate::backend) fn step(&mut self, node: u32, changed: &mut impl FnMut(u32)) {
         match self.direction {
             Direction::Forward => self.step_forward(node, changed),

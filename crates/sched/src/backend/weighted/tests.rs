@@ -184,7 +184,8 @@ fn both_directions_count_the_same_registers() {
     tracker.enter_block(&code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
     tracker.enter_region(&code, 0..code.items.len());
     let groups = BudgetedGroups::new(&code, &graph, &tracker);
-    let (mut forward, mut backward) = (Live::new(&groups, Direction::Forward), Live::new(&groups, Direction::Backward));
+    let (mut forward, mut backward) =
+        (LiveRegisterCounter::new(&groups, Direction::Forward), LiveRegisterCounter::new(&groups, Direction::Backward));
     let mut before = Vec::new();
     for node in 0..code.items.len() as u32 {
         before.push(forward.counts());

@@ -34,8 +34,8 @@ use rustc_hash::FxHashMap;
 
 use super::finding::PtxError;
 use super::program::{
-    Builtin, CallTarget, FIRST_REGISTER, FIRST_TEMPORARY, FunctionCode, GuardPredicate, KernelAttributes, Passed, PtxAction, PtxOp,
-    PtxProgram, PtxSource, Pure, RegisterSlot, Taint,
+    Builtin, CallTarget, FIRST_REGISTER, FIRST_TEMPORARY, FunctionCode, GuardPredicate, KernelAttributes, PassedParameter, PtxAction,
+    PtxOp, PtxProgram, PtxSource, Pure, RegisterSlot, Taint,
 };
 use super::variables::{PtxVariables, member_stride, variable_bytes};
 
@@ -254,7 +254,7 @@ fn decode_function<'m>(
     let ending = decoder.ending();
     decoder.push(ending);
     decoder.resolve_branches().map_err(|Missing(feature)| PtxError::Unsupported { feature, line: decoder.line })?;
-    let passed = |decoder: &FunctionDecoder<'_>, parameters: &[Parameter]| -> Box<[Passed]> {
+    let passed = |decoder: &FunctionDecoder<'_>, parameters: &[Parameter]| -> Box<[PassedParameter]> {
         parameters.iter().map(|parameter| decoder.formal(parameter, open_parameter)).collect()
     };
     let (parameters, results) = if is_kernel {
@@ -344,19 +344,19 @@ impl FunctionDecoder<'_> {
     }
 
     /// Describes a formal parameter or result for calls.
-    fn formal(&self, parameter: &Parameter, open: Option<VariableId>) -> Passed {
+    fn formal(&self, parameter: &Parameter, open: Option<VariableId>) -> PassedParameter {
         match *parameter {
             Parameter::Variable(id) => {
                 let offset = self.frame.get(&id).copied().unwrap_or(0);
                 let bytes = if open == Some(id) { 0 } else { variable_bytes(&self.module.variables[id]).unwrap_or(0) };
-                Passed::Frame { offset, bytes }
+                PassedParameter::Frame { offset, bytes }
             }
-            Parameter::Register { ty, lanes, declaration: Some(declaration), .. } => Passed::Registers {
+            Parameter::Register { ty, lanes, declaration: Some(declaration), .. } => PassedParameter::Registers {
                 first: self.slot(self.body.registers[declaration].first, 0),
                 count: lanes.max(1) * slots_of(ty) as u8,
                 bytes: register_bytes(ty),
             },
-            Parameter::Register { .. } => Passed::Nothing,
+            Parameter::Register { .. } => PassedParameter::Nothing,
         }
     }
 

@@ -7,7 +7,7 @@ use oriole_ptx::table::{Opcode, Slot as FormSlot};
 use oriole_ptx::types::ScalarType;
 
 use super::{Decode, FunctionDecoder, Missing, PtxInst};
-use crate::image::Outside;
+use crate::image::OutsideAccess;
 use crate::ptx::program::{ImageAccess, ImageAccessKind, PtxAction, PtxSource, RegisterSlot};
 use crate::sampling::Geometry;
 
@@ -143,9 +143,9 @@ impl FunctionDecoder<'_> {
 
     fn surface(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
         let outside = match () {
-            () if names(ptx, &["trap"]) => Outside::Trap,
-            () if names(ptx, &["clamp"]) => Outside::Clamp,
-            () if names(ptx, &["zero"]) => Outside::Zero,
+            () if names(ptx, &["trap"]) => OutsideAccess::Trap,
+            () if names(ptx, &["clamp"]) => OutsideAccess::Clamp,
+            () if names(ptx, &["zero"]) => OutsideAccess::Zero,
             () => return self.unsupported(ptx),
         };
         if !names(ptx, &["b"]) {

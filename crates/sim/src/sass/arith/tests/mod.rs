@@ -11,7 +11,7 @@ use super::build;
 use crate::sass::constants::ConstantBanks;
 use crate::sass::site::Site;
 use crate::sass::step::{Action, UnsupportedInst};
-use crate::sass::warp::{Destination, Identity, PredicateDestination, PredicateSource, Row, Source, Warp};
+use crate::sass::warp::{Destination, PredicateDestination, PredicateSource, Row, Source, ThreadIndices, Warp};
 
 /// A warp, and the target whose encodings it executes.
 pub struct Machine {
@@ -26,7 +26,10 @@ pub const AMPERE: &str = "sm_80";
 
 impl Machine {
     pub fn new(target: &str) -> Machine {
-        Machine { target: Target::parse(target).expect("a target"), warp: Warp::new(64, Identity { threads: !0, ..Identity::default() }) }
+        Machine {
+            target: Target::parse(target).expect("a target"),
+            warp: Warp::new(64, ThreadIndices { threads: !0, ..ThreadIndices::default() }),
+        }
     }
 
     /// Makes a machine with registers `R1`, `R2`, ... set in all lanes.
