@@ -284,7 +284,7 @@ pub struct Reports {
 
 impl Reports {
     /// Returns whether to record the reasons for the scheduler's picks in the function with this name.
-    pub fn traces(&self, function: &str) -> bool {
+    pub(crate) fn traces(&self, function: &str) -> bool {
         self.trace && (self.traced_functions.is_empty() || self.traced_functions.iter().any(|name| name == function))
     }
 }

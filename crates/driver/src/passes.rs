@@ -10,7 +10,7 @@ mod run;
 
 use std::fmt;
 
-use crate::error::Failure;
+use crate::error::FunctionError;
 use crate::schedule;
 use crate::state::FunctionState;
 
@@ -30,7 +30,7 @@ pub struct Pass {
     /// The stage of the compilation that the pass belongs to.
     pub(crate) stage: Stage,
     /// The function that runs the pass.
-    pub(crate) run: for<'a> fn(&mut FunctionState<'a>) -> Result<(), Vec<Failure>>,
+    pub(crate) run: for<'a> fn(&mut FunctionState<'a>) -> Result<(), Vec<FunctionError>>,
 }
 
 /// The optimization levels at which a pass runs.

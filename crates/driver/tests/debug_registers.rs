@@ -207,7 +207,7 @@ fn expected(lines: &[String]) -> Vec<Visit> {
     let program = oriole_sim::ptx::PtxProgram::new(&checked(&text), text.as_bytes()).expect("a program");
     let mut memory = GlobalMemory::new();
     let (launch, buffer) = launch(&mut memory, 8 + MOST_STATEMENTS * 4 * (1 + WORDS));
-    let options = oriole_sim::ptx::Options { undefined_values: false, ..Default::default() };
+    let options = oriole_sim::ptx::PtxOptions { undefined_values: false, ..Default::default() };
     program.load(&mut memory).run(&launch, &mut memory, &options).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let words: Vec<u32> =
         memory.contents(buffer).unwrap()[8..].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
@@ -314,7 +314,7 @@ fn debugged(text: &str, target: &str, max_registers: Option<u32>) -> Session {
     let mut memory = GlobalMemory::new();
     let (launch, _) = launch(&mut memory, 8);
     let code = Code::load(&bytes).expect("code");
-    let limit = oriole_sim::sass::Options::limited(1 << 22);
+    let limit = oriole_sim::sass::GridOptions::limited(1 << 22);
     code.run(&launch, &mut memory, &limit, &mut debugger).unwrap_or_else(|error| panic!("{error}\n{text}"));
     Session { visits: debugger.visits, with_code, spilled }
 }

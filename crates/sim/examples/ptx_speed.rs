@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use oriole_sim::ptx::{Options, PtxProgram};
+use oriole_sim::ptx::{PtxOptions, PtxProgram};
 use oriole_sim::{GlobalMemory, Launch};
 
 const INTEGER: &str = "mad.lo.u32 %r1, %r1, 1664525, 1013904223;\nshr.u32 %r2, %r1, 7;\nxor.b32 %r3, %r3, %r2;\nadd.u32 %r4, %r4, %r3;\n\
@@ -25,8 +25,8 @@ fn kernel(body: &str) -> String {
 }
 
 fn main() {
-    let checks = Options::default();
-    let no_checks = Options { undefined_values: false, races: false, ..Options::default() };
+    let checks = PtxOptions::default();
+    let no_checks = PtxOptions { undefined_values: false, races: false, ..PtxOptions::default() };
     for (name, body, count) in [("integer", INTEGER, 20_000_u32), ("float", FLOAT, 5_000), ("shared memory", SHARED, 5_000)] {
         for (how, options) in [("with all checks", &checks), ("without checks", &no_checks)] {
             let text = kernel(body);

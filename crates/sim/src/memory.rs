@@ -64,7 +64,7 @@ impl GlobalMemory {
 
     /// Allocates memory for the running program and returns its address, or `None` if the heap would exceed `limit` bytes. Freed memory is
     /// not reused.
-    pub fn allocate_heap(&mut self, bytes: u64, limit: u64, fill: u8) -> Option<u64> {
+    pub(crate) fn allocate_heap(&mut self, bytes: u64, limit: u64, fill: u8) -> Option<u64> {
         let left = limit.saturating_sub(self.heap_bytes);
         let size = usize::try_from(bytes).ok().filter(|_| bytes <= left)?;
         self.heap_bytes += bytes;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use oriole_ptx::enumerate::{legal_forms, module_text};
 use oriole_ptx::table::{Opcode, ROWS};
-use oriole_sim::ptx::{Error, Options, PtxProgram};
+use oriole_sim::ptx::{PtxError, PtxOptions, PtxProgram};
 use oriole_sim::{GlobalMemory, Launch};
 
 /// Maximum number of forms tried per row.
@@ -54,7 +54,7 @@ fn every_form_is_decoded_or_refused_by_name() {
             decoded += cases.len() - names.len();
             refused += names.len();
             for (_, error) in names {
-                let Error::Unsupported { feature, line } = error else { panic!("{error}") };
+                let PtxError::Unsupported { feature, line } = error else { panic!("{error}") };
                 assert!(*line > 0, "{error}");
                 let opcode = ROWS[row].opcode.spelling();
                 let is_known =
@@ -102,7 +102,7 @@ fn examples_and_corpus_are_decoded_or_refused_by_name() {
 #[test]
 fn corpus_kernels_run_without_panics() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let options = Options { most_steps: 20_000, ..Options::default() };
+    let options = PtxOptions { most_steps: 20_000, ..PtxOptions::default() };
     let (mut finished, mut stopped) = (0, 0);
     for folder in ["examples", "corpus", "corpus/handwritten"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {

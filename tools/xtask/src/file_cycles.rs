@@ -225,7 +225,7 @@ fn is_name(word: &str) -> bool {
 }
 
 /// Divides a text into names, `::`, and other characters.
-fn words(text: &str) -> Vec<String> {
+pub fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -242,7 +242,7 @@ fn words(text: &str) -> Vec<String> {
 
 /// Returns the text of a Rust file without comments and without the items marked `#[cfg(test)]`. The file must be formatted by rustfmt: an
 /// item then ends at the first line that starts with `}`, or is a single line.
-fn without_comments_and_tests(text: &str) -> String {
+pub fn without_comments_and_tests(text: &str) -> String {
     let mut kept = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {

@@ -389,7 +389,7 @@ impl Module {
     }
 
     /// Returns whether the functions are patches, which tools insert into other programs.
-    pub fn is_patch(&self) -> bool {
+    pub(crate) fn is_patch(&self) -> bool {
         let is_mark = |attribute: &Attribute| attribute.code == AttributeCode::TOOLS_PATCH_FUNC;
         self.functions.iter().any(|function| function.attributes.iter().any(is_mark))
     }

@@ -14,7 +14,7 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::tensor::product;
 use crate::tensor::quad;
-use crate::tensor::tile::{FragmentAccesses, Way, joined_bytes, read_form, tile};
+use crate::tensor::tile::{ElementAccess, FragmentAccesses, joined_bytes, read_form, tile};
 
 /// Selects `wmma.load`.
 pub(crate) fn load_fragment(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -26,12 +26,12 @@ pub(crate) fn load_fragment(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<()
     let mut registers = Vec::new();
     for &unit in &fragment.units {
         match way {
-            Way::Units => registers.extend(tile.load(select, unit.across, unit.along, bytes)),
-            Way::Transposed => {
+            ElementAccess::Units => registers.extend(tile.load(select, unit.across, unit.along, bytes)),
+            ElementAccess::Transposed => {
                 let words = tile.load(select, unit.along, unit.across, bytes);
                 registers.push(select.b.define(Class::R, "MOVM.16.MT88 $, {}", &words));
             }
-            Way::Elements => {
+            ElementAccess::Elements => {
                 let mut elements = Vec::new();
                 for element in 0..fragment.run {
                     elements.extend(tile.load(select, unit.along + element, unit.across, fragment.element_bits / 8));
@@ -59,12 +59,12 @@ pub(crate) fn store_fragment(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(
     for (unit, words) in fragment.units.iter().zip(registers.chunks(bytes as usize / 4)) {
         let &FragmentUnit { across, along } = unit;
         match way {
-            Way::Units => tile.store(select, across, along, words),
-            Way::Transposed => {
+            ElementAccess::Units => tile.store(select, across, along, words),
+            ElementAccess::Transposed => {
                 let turned = select.b.define(Class::R, "MOVM.16.MT88 $, {}", words);
                 tile.store(select, along, across, &[turned]);
             }
-            Way::Elements => {
+            ElementAccess::Elements => {
                 for (element, words) in words.chunks(words.len() / fragment.run as usize).enumerate() {
                     tile.store(select, along + element as u32, across, words);
                 }
@@ -75,21 +75,21 @@ pub(crate) fn store_fragment(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(
 }
 
 /// Reads the form of a load or store: the distribution of the matrix, how it is moved, and where it is.
-fn open(select: &mut Select<'_>, ptx: &Ptx<'_>, address: usize) -> Result<(Fragment, Way, FragmentAccesses), Unsupported> {
+fn open(select: &mut Select<'_>, ptx: &Ptx<'_>, address: usize) -> Result<(Fragment, ElementAccess, FragmentAccesses), Unsupported> {
     let Some([rows, columns, depth]) = ptx.matrix_shape() else { return select.unsupported(ptx) };
     let shape = Shape { rows, columns, depth };
     let (matrix, is_row_major, stride) = read_form(select, ptx, shape)?;
     let fragment = Fragment::of(matrix, shape, ptx.ty());
     let way = match fragment.element_bits {
-        _ if is_row_major == fragment.lines_are_rows => Way::Units,
-        16 => Way::Transposed,
-        _ => Way::Elements,
+        _ if is_row_major == fragment.lines_are_rows => ElementAccess::Units,
+        16 => ElementAccess::Transposed,
+        _ => ElementAccess::Elements,
     };
     let lane = select.b.define(Class::R, "S2R $, SR_LANEID", &[]);
     let group = select.shift_right(lane, Operand::from(2_i64), false);
     let position = select.bitwise_and(lane, Operand::from(3_i64));
     let first = select.b.define(Class::R, "IMAD $, {}, {}, RZ", &[position, Operand::from(fragment.run)]);
-    let xy = if way == Way::Elements { [first, group] } else { [group, first] };
+    let xy = if way == ElementAccess::Elements { [first, group] } else { [group, first] };
     let tile = tile(select, ptx, address, stride, fragment.element_bits, xy)?;
     Ok((fragment, way, tile))
 }

@@ -12,7 +12,7 @@ use crate::ptx::Ptx;
 
 /// How the elements of a fragment are accessed in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ElementAccess {
     /// Each unit at once.
     Units,
     /// Each unit at once, as part of a transposed matrix.

@@ -25,7 +25,7 @@ use super::budget::SearchBudget;
 use super::busy_unit::{self, BusyUnit};
 use super::clock::lower_bound;
 use super::critical_path::{ByCriticalPath, CriticalPath};
-use super::engine::{Proposal, RegionAnalysis, enter_region, exit_plus_done_cycles, run};
+use super::engine::{ProposedOrder, RegionAnalysis, enter_region, exit_plus_done_cycles, run};
 use super::latency::{ByMemoryPath, LatencyScheduling};
 use super::loop_aware::{self, LoopAware, steady_state};
 use super::permutation::{self, Permutation};
@@ -102,7 +102,7 @@ impl Strategy for Combined {
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
     let groups = groups.as_ref();
-    let source = Proposal::original(region, groups, Reason::SourceOrder);
+    let source = ProposedOrder::original(region, groups, Reason::SourceOrder);
     let reduces = region.settings.mode == ScheduleMode::ReduceReg;
     let is_at_bound = source.excess(region) == 0
         && region.settings.stage == AllocationStage::Pre
@@ -144,7 +144,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     }
     let costs = region.costs.in_step(warps);
     let in_step = Region { costs: &costs, ..*region };
-    let rate = |proposal: &Proposal| {
+    let rate = |proposal: &ProposedOrder| {
         // Orders of a loop body are compared by the cycles of an iteration in the steady state, other orders by the length of one pass.
         let cycles = if region.carried.is_empty() {
             exit_plus_done_cycles(&in_step, &proposal.order)
@@ -155,7 +155,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
         let (first, second) = if reduces { (registers, cycles) } else { (cycles, registers) };
         (proposal.excess(region), first, second)
     };
-    let mut best: Option<((i32, u32, u32), Proposal)> = None;
+    let mut best: Option<((i32, u32, u32), ProposedOrder)> = None;
     for proposal in proposals {
         let rated = rate(&proposal);
         if best.as_ref().is_none_or(|(best, _)| rated < *best) {

@@ -28,13 +28,13 @@
 
 use super::clock::{Clock, release};
 use super::critical_path::ByCriticalPath;
-use super::engine::{Proposal, RegionAnalysis, enter_region, run};
+use super::engine::{ProposedOrder, RegionAnalysis, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, SearchOutcome};
 use super::settings::ScheduleMode;
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted;
-use super::weighted::registers::Groups;
+use super::weighted::registers::BudgetedGroups;
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
 
@@ -95,14 +95,14 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 
 /// Returns the best order of a region, and whether some order that was tried has more live registers than the scarcity threshold
 /// ([`super::Budget::scarce_above`]).
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Proposal, bool) {
-    let source = Proposal::original(region, groups, Reason::SourceOrder);
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> (ProposedOrder, bool) {
+    let source = ProposedOrder::original(region, groups, Reason::SourceOrder);
     let first = weighted::best_order(region, groups);
     let mut exceeds_scarcity = first.exceeds_scarcity(region);
     if region.carried.is_empty() {
         return (if first.improves_on(&source, region) { first } else { source }, exceeds_scarcity);
     }
-    let rate = |proposal: &Proposal| {
+    let rate = |proposal: &ProposedOrder| {
         let cycles = steady_state(region, &proposal.order).cycles;
         let registers = proposal.peak[0];
         let (first, second) =
@@ -133,7 +133,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Propo
     // The candidates were scheduled on graphs with changed starts and tails, so the length and the trace of the winner are computed again
     // on the real graph.
     let reason = if best.order.iter().copied().eq(0..region.graph.items() as u32) { Reason::SourceOrder } else { Reason::LoopCarried };
-    (Proposal::new(region, groups, best.order, reason), exceeds_scarcity)
+    (ProposedOrder::new(region, groups, best.order, reason), exceeds_scarcity)
 }
 
 /// Timing of an order in the steady state of its loop.

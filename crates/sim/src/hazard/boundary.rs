@@ -1,8 +1,8 @@
 //! The state at a block boundary: what may be in flight there on some path, and how the states of two paths are joined.
 
 use super::HazardRegister;
-use super::reuse::{self, Kept};
-use super::signals::Signals;
+use super::reuse::{self, CachedRegister};
+use super::signals::ScoreboardSets;
 use super::step::HazardStep;
 use super::track::GROUPS;
 
@@ -12,7 +12,7 @@ pub enum Pending {
     /// They are complete.
     Done,
     /// Complete when these scoreboards are waited for.
-    Until(Signals),
+    Until(ScoreboardSets),
 }
 
 /// An instruction in flight at a block boundary.
@@ -68,7 +68,7 @@ pub struct BoundaryState {
     /// Instructions in flight, ascending by index.
     pub in_flight: Vec<BoundaryInst>,
     /// Possible contents of the reuse cache, in ascending order.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<CachedRegister>,
     /// Scoreboards that were set on some path, one bit each.
     pub scoreboards_set: u8,
     /// General registers with an access that was not complete at the last fence of matrix products on some path, and the instruction of

@@ -15,12 +15,12 @@ use oriole_hardware::Model;
 use oriole_isa::{Instruction, Opcode, OperandValue, RegFile};
 
 use super::boundary::{BoundaryInst, BoundaryState, Pending};
-use super::reuse::Kept;
+use super::reuse::CachedRegister;
 use super::track::{MAX_FIXED_LATENCY, Tracker};
 use super::{HazardFinding, HazardRegister, HazardStep, Problem};
 
 /// The control-flow successors of an instruction.
-pub(crate) enum Next {
+pub(crate) enum NextInsts {
     /// Continues with the next instruction.
     FallThrough,
     /// Continues at one of these instruction indices; none for `EXIT`.
@@ -45,12 +45,12 @@ pub fn check_function(
 }
 
 /// Returns the successors of each instruction of a section.
-pub(crate) fn nexts(instructions: &[Instruction], indirect: &dyn Fn(usize) -> Vec<usize>) -> Vec<Next> {
+pub(crate) fn nexts(instructions: &[Instruction], indirect: &dyn Fn(usize) -> Vec<usize>) -> Vec<NextInsts> {
     (0..instructions.len()).map(|number| next_of(instructions, number, indirect)).collect()
 }
 
 /// Like [`check_function`], for steps and successors that are already computed.
-pub(crate) fn check_steps(steps: &[HazardStep], nexts: &[Next], entries: &[usize], model: &Model) -> Vec<HazardFinding> {
+pub(crate) fn check_steps(steps: &[HazardStep], nexts: &[NextInsts], entries: &[usize], model: &Model) -> Vec<HazardFinding> {
     let mut walk = HazardIteration::new(steps, nexts, entries);
     let mut tracker = Tracker::new(model);
     walk.iterate_to_fixed_point(&mut tracker);
@@ -61,7 +61,7 @@ pub(crate) fn check_steps(steps: &[HazardStep], nexts: &[Next], entries: &[usize
 }
 
 /// Returns the successors of instruction `number`.
-fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize) -> Vec<usize>) -> Next {
+fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize) -> Vec<usize>) -> NextInsts {
     let instruction = &instructions[number];
     let target = instruction.operands.iter().find_map(|operand| match operand.value {
         OperandValue::Relative(distance) => usize::try_from(number as i64 + 1 + distance / 16).ok().filter(|&to| to < instructions.len()),
@@ -76,7 +76,7 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
         if is_conditional {
             targets.push(number + 1);
         }
-        Next::To(targets)
+        NextInsts::To(targets)
     };
     match instruction.opcode {
         Opcode::BRA => with_fall_through(target.into_iter().collect()),
@@ -85,13 +85,13 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
             if !instruction.guard.is_always() {
                 targets.push(number + 1);
             }
-            Next::To(targets)
+            NextInsts::To(targets)
         }
-        Opcode::WARPSYNC if target.is_some() => Next::To(target.into_iter().chain([number + 1]).collect()),
-        Opcode::EXIT if !is_conditional => Next::To(Vec::new()),
-        Opcode::RET => Next::Return { guarded: !instruction.guard.is_always() },
-        Opcode::CALL => Next::Call { target, guarded: !instruction.guard.is_always() },
-        _ => Next::FallThrough,
+        Opcode::WARPSYNC if target.is_some() => NextInsts::To(target.into_iter().chain([number + 1]).collect()),
+        Opcode::EXIT if !is_conditional => NextInsts::To(Vec::new()),
+        Opcode::RET => NextInsts::Return { guarded: !instruction.guard.is_always() },
+        Opcode::CALL => NextInsts::Call { target, guarded: !instruction.guard.is_always() },
+        _ => NextInsts::FallThrough,
     }
 }
 
@@ -101,7 +101,7 @@ fn of_step(in_flight: &[BoundaryInst], step: u32) -> Option<BoundaryInst> {
 }
 
 /// Returns whether a list of cached values has one, whether stale or not.
-fn has_kept(kept: &[Kept], one: &Kept) -> bool {
+fn has_kept(kept: &[CachedRegister], one: &CachedRegister) -> bool {
     kept.binary_search_by_key(&(one.entry, one.register, one.step), |other| (other.entry, other.register, other.step)).is_ok()
 }
 
@@ -117,7 +117,7 @@ fn merged(mut states: Vec<BoundaryState>) -> Option<BoundaryState> {
 /// The state of the data-flow iteration.
 struct HazardIteration<'a> {
     steps: &'a [HazardStep],
-    nexts: &'a [Next],
+    nexts: &'a [NextInsts],
     /// Indices of the first instructions of blocks, ascending.
     starts: Vec<usize>,
     /// For each block the state at its start; `None` if it has not been reached.
@@ -125,7 +125,7 @@ struct HazardIteration<'a> {
     /// For each block the states that reached it since it was last visited.
     arrived: Vec<Vec<BoundaryState>>,
     /// Called functions inside the section, by the index of their first instruction.
-    called: BTreeMap<usize, Called>,
+    called: BTreeMap<usize, CalledFunction>,
     /// For each return instruction the functions whose bodies contain it.
     returns: BTreeMap<usize, Vec<usize>>,
     /// Worklist of blocks.
@@ -136,7 +136,7 @@ struct HazardIteration<'a> {
 
 /// A function that is called inside the section.
 #[derive(Default)]
-struct Called {
+struct CalledFunction {
     /// State at each call, by the index of the instruction after the call.
     sites: BTreeMap<usize, BoundaryState>,
     /// State at its returns; `None` until a return is reached.
@@ -149,14 +149,14 @@ struct Called {
 
 impl<'a> HazardIteration<'a> {
     /// Splits the code into blocks and puts the entries on the worklist.
-    fn new(steps: &'a [HazardStep], nexts: &'a [Next], entries: &[usize]) -> Self {
+    fn new(steps: &'a [HazardStep], nexts: &'a [NextInsts], entries: &[usize]) -> Self {
         let mut starts: BTreeSet<usize> = entries.iter().copied().chain([0]).collect();
         for (number, next) in nexts.iter().enumerate() {
             match next {
-                Next::FallThrough => continue,
-                Next::To(targets) => starts.extend(targets),
-                Next::Call { target, .. } => starts.extend(target),
-                Next::Return { .. } => {}
+                NextInsts::FallThrough => continue,
+                NextInsts::To(targets) => starts.extend(targets),
+                NextInsts::Call { target, .. } => starts.extend(target),
+                NextInsts::Return { .. } => {}
             }
             starts.insert(number + 1);
         }
@@ -183,7 +183,7 @@ impl<'a> HazardIteration<'a> {
     /// Finds the body of each function that is called inside the section, by reachability from its first instruction.
     fn find_called(&mut self) {
         let targets: BTreeSet<usize> =
-            self.nexts.iter().filter_map(|next| if let Next::Call { target, .. } = next { *target } else { None }).collect();
+            self.nexts.iter().filter_map(|next| if let NextInsts::Call { target, .. } = next { *target } else { None }).collect();
         for target in targets {
             let mut body = BTreeSet::new();
             let mut todo = vec![target];
@@ -192,15 +192,15 @@ impl<'a> HazardIteration<'a> {
                     continue;
                 }
                 match &self.nexts[number] {
-                    Next::FallThrough | Next::Call { .. } => todo.push(number + 1),
-                    Next::To(targets) => todo.extend(targets),
-                    Next::Return { guarded } => {
+                    NextInsts::FallThrough | NextInsts::Call { .. } => todo.push(number + 1),
+                    NextInsts::To(targets) => todo.extend(targets),
+                    NextInsts::Return { guarded } => {
                         self.returns.entry(number).or_default().push(target);
                         todo.extend(guarded.then_some(number + 1));
                     }
                 }
             }
-            self.called.insert(target, Called { body, ..Called::default() });
+            self.called.insert(target, CalledFunction { body, ..CalledFunction::default() });
         }
     }
 
@@ -243,27 +243,27 @@ impl<'a> HazardIteration<'a> {
                 tracker.issue(self.steps, number, &mut |_| {});
             }
             let left = tracker.leave(self.steps);
-            if matches!(self.nexts[end - 1], Next::Call { guarded: true, .. } | Next::Return { guarded: true }) {
+            if matches!(self.nexts[end - 1], NextInsts::Call { guarded: true, .. } | NextInsts::Return { guarded: true }) {
                 self.reach(end, left.clone());
             }
             match &self.nexts[end - 1] {
-                Next::FallThrough => self.reach(end, left),
-                Next::To(targets) => {
+                NextInsts::FallThrough => self.reach(end, left),
+                NextInsts::To(targets) => {
                     for target in targets.clone() {
                         self.reach(target, left.clone());
                     }
                 }
-                Next::Call { target: None, .. } => {
+                NextInsts::Call { target: None, .. } => {
                     self.reach(end, BoundaryState { scoreboards_set: left.scoreboards_set, ..BoundaryState::default() });
                 }
-                &Next::Call { target: Some(target), .. } => {
+                &NextInsts::Call { target: Some(target), .. } => {
                     self.reach(target, left.clone());
                     if let Some(called) = self.called.get_mut(&target) {
                         called.sites.insert(end, left);
                     }
                     self.propagate_return(target, Some(end));
                 }
-                Next::Return { .. } => {
+                NextInsts::Return { .. } => {
                     for target in self.returns.get(&(end - 1)).cloned().unwrap_or_default() {
                         let Some(called) = self.called.get_mut(&target) else { continue };
                         let merged = called.left.as_ref().map_or_else(|| left.clone(), |old| old.merge(&left));
@@ -302,7 +302,7 @@ impl<'a> HazardIteration<'a> {
             in_flight.sort_by_key(|one| one.step);
             in_flight.dedup_by_key(|one| one.step);
             // A cached value that came with another call is not in the cache after this one.
-            let is_here = |one: &&Kept| !has_kept(kept_at_entry, one) || has_kept(&before.kept, one);
+            let is_here = |one: &&CachedRegister| !has_kept(kept_at_entry, one) || has_kept(&before.kept, one);
             let kept = left.kept.iter().filter(is_here).copied().collect();
             returns.push((after, BoundaryState { in_flight, kept, ..left.clone() }));
         }
@@ -333,8 +333,8 @@ impl<'a> HazardIteration<'a> {
     /// Returns whether control leaves the section after an instruction: a call out of it, or the return of a function not called inside it.
     fn leaves(&self, number: usize) -> bool {
         match self.nexts[number] {
-            Next::Call { target: None, .. } => true,
-            Next::Return { .. } => !self.returns.contains_key(&number),
+            NextInsts::Call { target: None, .. } => true,
+            NextInsts::Return { .. } => !self.returns.contains_key(&number),
             _ => false,
         }
     }

@@ -28,7 +28,7 @@ pub use flow::check_function;
 pub use lanes::Mask;
 pub use step::HazardStep;
 pub use track::Tracker;
-pub use watch::{LocatedFinding, Watch};
+pub use watch::{HazardObserver, LocatedFinding};
 
 use oriole_hardware::DependenceKind;
 use oriole_isa::RegFile;
@@ -72,7 +72,7 @@ pub enum Problem {
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum HazardSeverity {
     /// The program may compute wrong results.
     Hazard,
     /// Unusual, but harmless.
@@ -81,10 +81,10 @@ pub enum Severity {
 
 impl Problem {
     /// Returns the severity; only an unnecessary wait is a note.
-    pub fn severity(&self) -> Severity {
+    pub fn severity(&self) -> HazardSeverity {
         match self {
-            Problem::NeverSet { .. } => Severity::Note,
-            _ => Severity::Hazard,
+            Problem::NeverSet { .. } => HazardSeverity::Note,
+            _ => HazardSeverity::Hazard,
         }
     }
 }

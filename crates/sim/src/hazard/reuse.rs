@@ -20,7 +20,7 @@ use super::{HazardFinding, HazardRegister, HazardStep, Problem};
 
 /// A register value that may be in a reuse cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kept {
+pub struct CachedRegister {
     pub entry: ReuseEntry,
     pub register: HazardRegister,
     /// Index of the instruction that put it there.
@@ -32,7 +32,7 @@ pub struct Kept {
 /// The possible contents of the reuse caches.
 #[derive(Debug, Default)]
 pub(super) struct ReuseCacheContents {
-    pub kept: Vec<Kept>,
+    pub kept: Vec<CachedRegister>,
 }
 
 impl ReuseCacheContents {
@@ -47,7 +47,7 @@ impl ReuseCacheContents {
             }
             self.kept.retain(|kept| kept.entry != entry);
             if keep {
-                self.kept.push(Kept { entry, register, step: number as u32, stale: 0 });
+                self.kept.push(CachedRegister { entry, register, step: number as u32, stale: 0 });
             }
         }
         for write in &step.writes {
@@ -59,8 +59,8 @@ impl ReuseCacheContents {
 }
 
 /// Joins the possible contents of two paths.
-pub(super) fn merge(one: &[Kept], two: &[Kept]) -> Vec<Kept> {
-    let mut all: Vec<Kept> = one.iter().chain(two).copied().collect();
+pub(super) fn merge(one: &[CachedRegister], two: &[CachedRegister]) -> Vec<CachedRegister> {
+    let mut all: Vec<CachedRegister> = one.iter().chain(two).copied().collect();
     all.sort_unstable();
     all.dedup_by(|later, earlier| {
         let same = (later.entry, later.register, later.step) == (earlier.entry, earlier.register, earlier.step);

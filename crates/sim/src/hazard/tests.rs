@@ -3,7 +3,7 @@
 use oriole_hardware::Model;
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse};
 
-use super::{Dependence, HazardFinding, HazardRegister, HazardStep, Mask, Problem, Severity, Tracker, check_function};
+use super::{Dependence, HazardFinding, HazardRegister, HazardSeverity, HazardStep, Mask, Problem, Tracker, check_function};
 
 fn target() -> Target {
     Target::parse("sm_90a").unwrap()
@@ -29,7 +29,7 @@ fn issue(steps: &[HazardStep], path: impl IntoIterator<Item = (usize, Mask)>) ->
     let mut findings = Vec::new();
     for (number, group) in path {
         tracker.issue_for(steps, number, group, group, &mut |finding| findings.push(finding));
-        assert!(tracker.in_flight_count() <= 1024, "{} flights are remembered", tracker.in_flight_count());
+        assert!(tracker.in_flight_count() <= 1024, "{} instructions are recorded", tracker.in_flight_count());
     }
     findings
 }
@@ -96,7 +96,7 @@ fn wait_for_unset_scoreboard_is_a_note() {
     let code = instructions(&["B-----5:R-:W-:-:S05 IADD3 R10, R8, R10, RZ", "B------:R-:W-:-:S05 EXIT"]);
     let found = check_function(&code, &[0], &|_| Vec::new(), Model::of(target()));
     assert_eq!(found, [HazardFinding { first: 0, second: 0, problem: Problem::NeverSet { scoreboard: 5 } }]);
-    assert_eq!(found[0].problem.severity(), Severity::Note);
+    assert_eq!(found[0].problem.severity(), HazardSeverity::Note);
 }
 
 #[test]

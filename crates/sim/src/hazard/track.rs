@@ -31,7 +31,7 @@ use smallvec::SmallVec;
 use super::boundary::{BoundaryInst, BoundaryState, Pending, share_scoreboards};
 use super::lanes::{ALL, Mask, Pauses};
 use super::reuse::{self, ReuseCacheContents};
-use super::signals::Signals;
+use super::signals::ScoreboardSets;
 use super::step::{HazardAccess, HazardStep, WarpgroupRole};
 use super::{HazardFinding, HazardRegister, Problem, REGISTERS};
 
@@ -78,7 +78,7 @@ struct InFlight {
 
 /// An access in flight to one register.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct TrackedAccess {
     /// Index into [`Tracker::in_flight`].
     flight: u32,
     access: HazardAccess,
@@ -97,7 +97,7 @@ pub struct Tracker<'a> {
     /// Number of recorded instructions at which the next compaction runs.
     compact_at: usize,
     /// For each register the accesses in flight.
-    entries: Vec<SmallVec<[Entry; 4]>>,
+    entries: Vec<SmallVec<[TrackedAccess; 4]>>,
     /// Registers whose list may be non-empty; may contain duplicates.
     touched: Vec<HazardRegister>,
     /// For each scoreboard the instructions that set it and have not been waited for, in issue order.
@@ -236,8 +236,21 @@ impl<'a> Tracker<'a> {
     }
 
     /// Issues the next instruction for the threads of `group`; its guard holds for the threads of `active`.
-    pub fn issue_for(&mut self, steps: &[HazardStep], number: usize, group: Mask, active: Mask, report: &mut dyn FnMut(HazardFinding)) {
+    pub(crate) fn issue_for(
+        &mut self,
+        steps: &[HazardStep],
+        number: usize,
+        group: Mask,
+        active: Mask,
+        report: &mut dyn FnMut(HazardFinding),
+    ) {
         self.advance(steps, number, (group, active), true, report);
+    }
+
+    /// Returns the number of recorded instructions.
+    #[cfg(test)]
+    pub(super) fn in_flight_count(&self) -> usize {
+        self.in_flight.len()
     }
 
     /// Advances the path by one instruction: waits first, then checks its accesses, then records it as in flight.
@@ -285,8 +298,8 @@ impl<'a> Tracker<'a> {
         }
         // A write barrier is released after the operands were read, so it also signals the reads.
         let (write, read) = step.sets_scoreboards;
-        let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(Signals::any_of(write)) };
-        let reads = if step.reads.is_empty() { Pending::Done } else { Pending::Until(Signals::any_of(write | read)) };
+        let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(ScoreboardSets::any_of(write)) };
+        let reads = if step.reads.is_empty() { Pending::Done } else { Pending::Until(ScoreboardSets::any_of(write | read)) };
         let (issued, pauses, rank) = (self.now, self.pauses.current(), self.rank);
         self.record_in_flight(
             steps,
@@ -372,11 +385,6 @@ impl<'a> Tracker<'a> {
         used
     }
 
-    /// Returns the number of recorded instructions.
-    pub fn in_flight_count(&self) -> usize {
-        self.in_flight.len()
-    }
-
     /// Records an instruction as in flight: with its scoreboards, and with each register that it accesses.
     fn record_in_flight(&mut self, steps: &[HazardStep], flight: InFlight, active: Mask) {
         let step = &steps[flight.step as usize];
@@ -395,7 +403,7 @@ impl<'a> Tracker<'a> {
         }
         self.in_flight.push(flight);
         let live_reads = flight.reads != Pending::Done;
-        let reads = step.reads.iter().filter(|_| live_reads).map(|&access| Entry {
+        let reads = step.reads.iter().filter(|_| live_reads).map(|&access| TrackedAccess {
             flight: number,
             access,
             write: false,
@@ -403,7 +411,7 @@ impl<'a> Tracker<'a> {
         });
         let live_results = flight.results != Pending::Done;
         let writes =
-            step.writes.iter().filter(|_| live_results).map(|&access| Entry { flight: number, access, write: true, lanes: active });
+            step.writes.iter().filter(|_| live_results).map(|&access| TrackedAccess { flight: number, access, write: true, lanes: active });
         for entry in reads.chain(writes).filter(|entry| entry.lanes != 0) {
             let list = &mut self.entries[usize::from(entry.access.register.0)];
             if list.is_empty() {

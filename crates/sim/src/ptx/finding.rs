@@ -74,7 +74,7 @@ impl fmt::Display for UndefinedBehavior {
 
 /// The reason a module or a launch cannot be run, or was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Error {
+pub enum PtxError {
     /// An instruction or feature that the interpreter does not implement.
     Unsupported { feature: String, line: u32 },
     /// The launch does not match the module.
@@ -83,14 +83,14 @@ pub enum Error {
     Fault { fault: UndefinedBehavior, earlier: Vec<UndefinedBehavior> },
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for PtxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Unsupported { feature, line } => write!(f, "line {line}: the interpreter does not support {feature}"),
-            Error::Launch(reason) => f.write_str(reason),
-            Error::Fault { fault, .. } => fault.fmt(f),
+            PtxError::Unsupported { feature, line } => write!(f, "line {line}: the interpreter does not support {feature}"),
+            PtxError::Launch(reason) => f.write_str(reason),
+            PtxError::Fault { fault, .. } => fault.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for PtxError {}

@@ -9,8 +9,8 @@ mod matrix;
 
 use rustc_hash::FxHashMap;
 
-use super::finding::Error;
-use crate::image::Outside;
+use super::finding::PtxError;
+use crate::image::OutsideAccess;
 use crate::sampling::Geometry;
 use crate::tensor_map::ReductionOperation;
 
@@ -138,7 +138,7 @@ pub(crate) enum PtxAction {
         all_but: u32,
         uncommitted: bool,
     },
-    Mbarrier(Box<Mbarrier>),
+    Mbarrier(Box<PtxMbarrier>),
     Bulk(Box<Bulk>),
     StoreAsync(Box<StoreAsync>),
     TensorCopy(Box<TensorCopy>),
@@ -174,7 +174,7 @@ pub(crate) enum PtxAction {
     Trap,
     Barrier(Box<BarrierArrival>),
     /// A warp-synchronous operation: the threads of a mask wait for each other.
-    Together(Box<Together>),
+    Together(Box<WarpSyncOperation>),
     /// Returns the mask of threads that currently execute together.
     ActiveMask {
         destination: RegisterSlot,
@@ -292,7 +292,7 @@ pub(crate) enum ImageAccessKind {
     /// A component of the four texels around float coordinates.
     Gather(Geometry, usize),
     /// A load or store of elements of a number of bytes.
-    Surface { element_bytes: u8, outside: Outside },
+    Surface { element_bytes: u8, outside: OutsideAccess },
     /// The size along an axis.
     Size(usize),
 }
@@ -310,7 +310,7 @@ pub(crate) struct CopyAsync {
 
 /// The kind of an instruction on a barrier in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MbarrierKind {
+pub(crate) enum PtxMbarrierKind {
     Init,
     Invalidate,
     ExpectTransactions,
@@ -331,8 +331,8 @@ pub(crate) enum MbarrierKind {
 }
 
 /// `mbarrier`
-pub(crate) struct Mbarrier {
-    pub(crate) kind: MbarrierKind,
+pub(crate) struct PtxMbarrier {
+    pub(crate) kind: PtxMbarrierKind,
     pub(crate) address: PtxAddress,
     /// A count, a state or a parity.
     pub(crate) count: PtxSource,
@@ -393,7 +393,7 @@ pub(crate) struct Bulk {
 
 /// A parameter of a call, as seen by the caller or the callee.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Passed {
+pub(crate) enum PassedParameter {
     /// Bytes in the frame. `bytes` is 0 for a formal parameter that is an array of unknown length.
     Frame { offset: u32, bytes: u32 },
     /// Consecutive registers of `bytes` bytes each.
@@ -416,8 +416,8 @@ pub(crate) enum Callee {
 /// A call with its arguments and results.
 pub(crate) struct PtxCall {
     pub(crate) callee: Callee,
-    pub(crate) arguments: Box<[Passed]>,
-    pub(crate) results: Box<[Passed]>,
+    pub(crate) arguments: Box<[PassedParameter]>,
+    pub(crate) results: Box<[PassedParameter]>,
 }
 
 /// The kind of a block barrier.
@@ -443,8 +443,8 @@ pub(crate) struct BarrierArrival {
 }
 
 /// A warp-synchronous operation.
-pub(crate) struct Together {
-    pub(crate) kind: TogetherKind,
+pub(crate) struct WarpSyncOperation {
+    pub(crate) kind: WarpSyncKind,
     /// Threads that take part; `None` for forms without `.sync`, which use the threads that currently execute together.
     pub(crate) mask: Option<PtxSource>,
     pub(crate) sources: [PtxSource; 3],
@@ -453,7 +453,7 @@ pub(crate) struct Together {
 
 /// The kind of a warp-synchronous operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TogetherKind {
+pub(crate) enum WarpSyncKind {
     Barrier,
     /// Waits for all threads, as an instruction with `.sync.aligned` does, without ordering memory.
     Converge,
@@ -521,8 +521,8 @@ pub(crate) struct FunctionCode {
     pub(crate) registers: u32,
     pub(crate) frame_bytes: u32,
     pub(crate) frame_align: u32,
-    pub(crate) parameters: Box<[Passed]>,
-    pub(crate) results: Box<[Passed]>,
+    pub(crate) parameters: Box<[PassedParameter]>,
+    pub(crate) results: Box<[PassedParameter]>,
     /// Kernel attributes; `None` for a function that is not a kernel.
     pub(crate) kernel: Option<KernelAttributes>,
 }
@@ -558,7 +558,7 @@ pub(crate) enum CallTarget {
     /// Contains something that the interpreter does not support.
     Refused {
         name: String,
-        error: Error,
+        error: PtxError,
     },
 }
 

@@ -16,7 +16,7 @@ use crate::memory::GlobalMemory;
 
 /// The location of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Home {
+pub(crate) enum VariableHome {
     /// Index of a global variable.
     Global(u32),
     /// Offset in constant memory.
@@ -47,14 +47,14 @@ struct StoredAddress {
 /// The symbol that a stored address refers to.
 #[derive(Clone, Copy)]
 enum StoredSymbol {
-    Variable(Home),
+    Variable(VariableHome),
     Function(u32),
 }
 
 /// The layout and initial contents of all variables.
 #[derive(Default)]
 pub(crate) struct PtxVariables {
-    homes: FxHashMap<VariableId, Home>,
+    homes: FxHashMap<VariableId, VariableHome>,
     /// The definition for each name at module scope.
     by_name: FxHashMap<Name, VariableId>,
     globals: Vec<Global>,
@@ -70,7 +70,7 @@ pub(crate) struct PtxVariables {
 const MOST_MEMORY: u64 = 256 << 20;
 
 /// Addresses of the global variables of a loaded program, and the contents of constant memory.
-pub(crate) struct Image {
+pub(crate) struct ImageVariable {
     pub(crate) globals: Vec<u64>,
     pub(crate) constants: Vec<u8>,
 }
@@ -103,7 +103,7 @@ impl PtxVariables {
             let variable = &module.variables[id];
             let is_dynamic = variable.space == StateSpace::Shared && variable.size_bytes().is_none_or(|bytes| bytes == 0);
             if is_dynamic {
-                variables.homes.insert(id, Home::Shared(variables.shared_bytes));
+                variables.homes.insert(id, VariableHome::Shared(variables.shared_bytes));
             }
         }
         for &id in &all {
@@ -134,18 +134,18 @@ impl PtxVariables {
         let home = match variable.space {
             StateSpace::Global => {
                 self.globals.push(Global { name: name.to_owned(), bytes: vec![0; bytes as usize], addresses: Vec::new() });
-                Home::Global(self.globals.len() as u32 - 1)
+                VariableHome::Global(self.globals.len() as u32 - 1)
             }
             StateSpace::Const => {
                 let start = (self.constants.len() as u32).checked_next_multiple_of(align).ok_or_else(too_large)?;
                 let end = start.checked_add(bytes).filter(|&end| u64::from(end) <= MOST_MEMORY).ok_or_else(too_large)?;
                 self.constants.resize(end as usize, 0);
-                Home::Constant(start)
+                VariableHome::Constant(start)
             }
             StateSpace::Shared => {
                 let start = self.shared_bytes.checked_next_multiple_of(align).ok_or_else(too_large)?;
                 self.shared_bytes = start.checked_add(bytes).ok_or_else(too_large)?;
-                Home::Shared(start)
+                VariableHome::Shared(start)
             }
             _ => return Ok(()),
         };
@@ -166,12 +166,12 @@ impl PtxVariables {
         writer.write(initializer, &dimensions, 0)?;
         let (bytes, mut addresses) = (writer.bytes, writer.addresses);
         match self.homes.get(&id) {
-            Some(&Home::Global(number)) => {
+            Some(&VariableHome::Global(number)) => {
                 let global = &mut self.globals[number as usize];
                 global.bytes = bytes;
                 global.addresses = addresses;
             }
-            Some(&Home::Constant(start)) => {
+            Some(&VariableHome::Constant(start)) => {
                 let start = start as usize;
                 self.constants[start..start + bytes.len()].copy_from_slice(&bytes);
                 addresses.iter_mut().for_each(|address| address.offset += start);
@@ -183,13 +183,13 @@ impl PtxVariables {
     }
 
     /// Returns the location of a variable; a declaration has the location of the definition with its name.
-    pub(crate) fn home(&self, module: &Module, id: VariableId) -> Option<Home> {
+    pub(crate) fn home(&self, module: &Module, id: VariableId) -> Option<VariableHome> {
         let own = self.homes.get(&id);
         own.or_else(|| self.by_name.get(&module.variables[id].name).and_then(|definition| self.homes.get(definition))).copied()
     }
 
     /// Allocates the global variables and fills in the addresses in their initial contents.
-    pub(crate) fn load(&self, memory: &mut GlobalMemory) -> Image {
+    pub(crate) fn load(&self, memory: &mut GlobalMemory) -> ImageVariable {
         let globals: Vec<u64> = self.globals.iter().map(|global| memory.allocate(&global.name, global.bytes.clone())).collect();
         for (global, &base) in self.globals.iter().zip(&globals) {
             for address in &global.addresses {
@@ -204,7 +204,7 @@ impl PtxVariables {
             let value = address.value(&globals);
             constants[address.offset..address.offset + address.bytes].copy_from_slice(&value.to_le_bytes()[..address.bytes]);
         }
-        Image { globals, constants }
+        ImageVariable { globals, constants }
     }
 }
 
@@ -212,9 +212,9 @@ impl StoredAddress {
     /// Returns the value of the address.
     fn value(&self, globals: &[u64]) -> u64 {
         let base = match self.symbol {
-            StoredSymbol::Variable(Home::Global(number)) => globals[number as usize],
-            StoredSymbol::Variable(Home::Constant(offset)) => u64::from(offset) + if self.generic { CONSTANT_WINDOW } else { 0 },
-            StoredSymbol::Variable(Home::Shared(offset)) => u64::from(offset) + if self.generic { SHARED_WINDOW } else { 0 },
+            StoredSymbol::Variable(VariableHome::Global(number)) => globals[number as usize],
+            StoredSymbol::Variable(VariableHome::Constant(offset)) => u64::from(offset) + if self.generic { CONSTANT_WINDOW } else { 0 },
+            StoredSymbol::Variable(VariableHome::Shared(offset)) => u64::from(offset) + if self.generic { SHARED_WINDOW } else { 0 },
             StoredSymbol::Function(number) => function_address(number),
         };
         let address = base.wrapping_add_signed(self.addend);

@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::mbarrier::arrived_old;
 use super::memory::address::AddressSum;
 use super::memory::plain::space_of;
-use super::memory::space::{self, Space, Where};
+use super::memory::space::{self, MemoryPlace, Space};
 use super::site::Site;
 use super::step::{Built, UnsupportedInst, access};
 use super::warp::{Destination, PredicateDestination, Row, lanes_of};
@@ -81,7 +81,10 @@ fn atomic(site: &Site<'_>) -> Built {
             };
             let (a, b) = (gather(a), gather(b));
             let place = space.locate(addresses[lane], world.map);
-            if done.is_some() && (matches!(place, Where::Local(_)) || matches!(place, Where::Shared(_) | Where::Cluster(_)) && !on_shared) {
+            if done.is_some()
+                && (matches!(place, MemoryPlace::Local(_))
+                    || matches!(place, MemoryPlace::Shared(_) | MemoryPlace::Cluster(_)) && !on_shared)
+            {
                 refused |= 1 << lane;
                 continue;
             }

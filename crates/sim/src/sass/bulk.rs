@@ -15,7 +15,7 @@ use super::mbarrier;
 use super::memory::space::{self, Space};
 use super::site::Site;
 use super::step::{Action, Built, access};
-use super::warp::{Identity, Row, Warp, lanes_of};
+use super::warp::{Row, ThreadIndices, Warp, lanes_of};
 use super::world::World;
 use crate::tensor_map::{self, MAP_BYTES, TensorMap, corner_bits};
 
@@ -46,7 +46,7 @@ struct CopiedPart {
 
 /// What a copy signals when it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Signal {
+enum CompletionSignal {
     /// The barrier at this offset in the shared memory of the block with this slot.
     Barrier(usize, u64),
     /// The end of a group of the warp with this number; `None` until the group is complete.
@@ -58,7 +58,7 @@ pub struct BulkCopy {
     from: CopyEnd,
     to: CopyEnd,
     bytes: usize,
-    signal: Signal,
+    signal: CompletionSignal,
     /// Element size and operation of a reduction.
     reduction: Option<Arc<BulkReduction>>,
     /// The box of a tensor copy, whose other side is in shared memory at `to`, for stores at `from`.
@@ -152,8 +152,8 @@ fn copy(site: &Site<'_>) -> Built {
         };
         let (source, target) = (place(from, from_shared)?, place(to, to_shared)?);
         let signal = match to_shared {
-            true => shared(to.plus(1)).map(|(slot, offset)| Signal::Barrier(slot, offset))?,
-            false => Signal::Group { slot: identity.slot, warp: identity.warp, group: None },
+            true => shared(to.plus(1)).map(|(slot, offset)| CompletionSignal::Barrier(slot, offset))?,
+            false => CompletionSignal::Group { slot: identity.slot, warp: identity.warp, group: None },
         };
         // The instruction executes once, whatever the number of active threads.
         let copy = |to, signal| BulkCopy { from: source, to, bytes, signal, reduction: reduction.clone(), tile: None };
@@ -167,21 +167,21 @@ fn copy(site: &Site<'_>) -> Built {
 
 /// Issues a copy to each block of a mask. Data and signal go to the same offsets in each of the blocks.
 fn issue_to_blocks(
-    identity: &Identity,
+    identity: &ThreadIndices,
     world: &mut World<'_>,
     blocks: u32,
-    target: (CopyEnd, Signal),
-    copy: impl Fn(CopyEnd, Signal) -> BulkCopy,
+    target: (CopyEnd, CompletionSignal),
+    copy: impl Fn(CopyEnd, CompletionSignal) -> BulkCopy,
 ) -> Result<(), String> {
     if blocks >> identity.cluster_slots.len() != 0 {
         return Err(format!("a copy to the blocks {blocks:#x} of a cluster of {}", identity.cluster_slots.len()));
     }
-    let (CopyEnd::Shared(_, to), Signal::Barrier(_, barrier)) = target else {
+    let (CopyEnd::Shared(_, to), CompletionSignal::Barrier(_, barrier)) = target else {
         return Err("a copy to global memory of several blocks".to_owned());
     };
     lanes_of(blocks).try_for_each(|rank| {
         let slot = identity.cluster_slots[rank];
-        issue(world, copy(CopyEnd::Shared(slot, to), Signal::Barrier(slot, barrier)))
+        issue(world, copy(CopyEnd::Shared(slot, to), CompletionSignal::Barrier(slot, barrier)))
     })
 }
 
@@ -235,8 +235,8 @@ fn tensor_copy(site: &Site<'_>) -> Built {
         let shared = |row: Row| space::in_cluster(identity, u64::from(warp.uniform(row))).map_err(Fault::of_warp);
         let (slot, offset) = shared(tuple)?;
         let signal = match is_load {
-            true => shared(tuple.plus(1)).map(|(slot, offset)| Signal::Barrier(slot, offset))?,
-            false => Signal::Group { slot: identity.slot, warp: identity.warp, group: None },
+            true => shared(tuple.plus(1)).map(|(slot, offset)| CompletionSignal::Barrier(slot, offset))?,
+            false => CompletionSignal::Group { slot: identity.slot, warp: identity.warp, group: None },
         };
         let bytes = map.box_bytes() as usize;
         let tile = Arc::new(CopiedPart { map, coordinates, offsets, operation });
@@ -264,7 +264,7 @@ fn perform_tile(world: &mut World<'_>, copy: &BulkCopy, tile: &CopiedPart) -> Re
         return Err(format!("a box at {start:#x} of shared memory is not aligned to {BOX_ALIGNMENT} bytes"));
     }
     let size = tile.map.piece_bytes();
-    let is_load = matches!(copy.signal, Signal::Barrier(..));
+    let is_load = matches!(copy.signal, CompletionSignal::Barrier(..));
     tile.map.visit(&tile.coordinates, &tile.offsets, start, |shared, global| {
         let shared = CopyEnd::Shared(slot, shared);
         let mut value = tile.map.outside();
@@ -331,7 +331,7 @@ fn store_async(site: &Site<'_>) -> Built {
             let address = word(pair).wrapping_add_signed(offset) & 0xffff_ffff;
             let (slot, start) = space::in_cluster(&warp.identity, address).map_err(fail)?;
             let (barrier_slot, barrier) = space::in_cluster(&warp.identity, word(pair.plus(1))).map_err(fail)?;
-            let signal = Signal::Barrier(barrier_slot, barrier);
+            let signal = CompletionSignal::Barrier(barrier_slot, barrier);
             let to = CopyEnd::Shared(slot, start);
             let reduction = reduction.clone();
             issue(world, BulkCopy { from: CopyEnd::Value(data), to, bytes, signal, reduction, tile: None }).map_err(fail)?;
@@ -345,7 +345,7 @@ fn end_group(world: &mut World<'_>, of: &Warp) {
     world.copies.groups += 1;
     let number = world.copies.groups;
     for copy in &mut world.copies.pending {
-        if let Signal::Group { slot, warp, group: group @ None } = &mut copy.signal
+        if let CompletionSignal::Group { slot, warp, group: group @ None } = &mut copy.signal
             && (*slot, *warp) == (of.identity.slot, of.identity.warp)
         {
             *group = Some(number);
@@ -362,7 +362,7 @@ fn wait(site: &Site<'_>) -> Built {
         let left = warp.read(left)[mask.trailing_zeros() as usize] as usize;
         let of = (warp.identity.slot, warp.identity.warp);
         let number = |copy: &BulkCopy| match copy.signal {
-            Signal::Group { slot, warp, group } if (slot, warp) == of => group,
+            CompletionSignal::Group { slot, warp, group } if (slot, warp) == of => group,
             _ => None,
         };
         let mut groups: Vec<u64> = world.copies.pending.iter().filter_map(number).collect();
@@ -377,13 +377,13 @@ pub fn perform_for_barrier(world: &mut World<'_>, slot: usize, barrier: u64) -> 
     if world.copies.pending.is_empty() {
         return Ok(());
     }
-    perform_where(world, |copy| copy.signal == Signal::Barrier(slot, barrier))
+    perform_where(world, |copy| copy.signal == CompletionSignal::Barrier(slot, barrier))
 }
 
 /// Performs all copies of a block that ends.
 pub fn perform_all(world: &mut World<'_>, ending: usize) -> Result<(), String> {
     perform_where(world, |copy| match copy.signal {
-        Signal::Barrier(slot, _) | Signal::Group { slot, .. } => slot == ending,
+        CompletionSignal::Barrier(slot, _) | CompletionSignal::Group { slot, .. } => slot == ending,
     })
 }
 
@@ -423,7 +423,7 @@ fn perform(world: &mut World<'_>, copy: &BulkCopy) -> Result<(), String> {
             }
         }
     }
-    if let Signal::Barrier(slot, offset) = copy.signal {
+    if let CompletionSignal::Barrier(slot, offset) = copy.signal {
         let bytes = copy.bytes as i64;
         mbarrier::change(world, slot, offset, |barrier| {
             barrier.add_transactions(-bytes);

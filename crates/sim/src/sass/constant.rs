@@ -2,7 +2,7 @@
 
 use oriole_isa::{AddressPart, AddressRegister, Opcode, OperandValue, RegFile};
 
-use super::constants::Constants;
+use super::constants::ConstantBanks;
 use super::fault::Fault;
 use super::memory::AccessWidth;
 use super::site::Site;
@@ -54,7 +54,7 @@ fn load(site: &Site<'_>) -> Built {
     let offset = place.offset.unwrap_or(0) as u32;
     match index(site, place)? {
         ConstantIndex::None => {
-            let start = Constants::fixed_offset(place.offset.unwrap_or(0));
+            let start = ConstantBanks::fixed_offset(place.offset.unwrap_or(0));
             let values = words(width, |at| site.constants.byte(bank, start.wrapping_add(at)));
             Ok(compute(move |warp, mask| write(warp, d, mask, width, &values)))
         }

@@ -5,13 +5,13 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::bulk::{self, BulkCopies};
-use super::fault::{Error, ErrorKind};
+use super::fault::{ErrorKind, SassError};
 use super::groups::TurnOrder;
 use super::load::Code;
 use super::observe::Observer;
 use super::program::SassProgram;
 use super::schedule::{GridRun, ResidentBlock, Turn};
-use super::warp::{Identity, LANES, Warp};
+use super::warp::{LANES, ThreadIndices, Warp};
 use super::world::{Map, World};
 use crate::{GlobalMemory, Launch};
 
@@ -24,29 +24,29 @@ const PATIENCE: usize = 4;
 
 /// Options of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct GridOptions {
     /// Warp instructions after which the run fails.
     pub instruction_limit: u64,
     /// Seed for a random order of warps and thread groups; 0 for the fixed order.
     pub order: u64,
 }
 
-impl Options {
+impl GridOptions {
     /// Makes options with this instruction limit and the fixed order.
-    pub const fn limited(instruction_limit: u64) -> Options {
-        Options { instruction_limit, order: 0 }
+    pub const fn limited(instruction_limit: u64) -> GridOptions {
+        GridOptions { instruction_limit, order: 0 }
     }
 }
 
-impl Default for Options {
+impl Default for GridOptions {
     fn default() -> Self {
-        Options::limited(1 << 36)
+        GridOptions::limited(1 << 36)
     }
 }
 
 /// The result of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct LaunchReport {
     /// Number of instructions issued by all warps.
     pub warp_instructions: u64,
     /// Text printed by the kernel.
@@ -59,27 +59,27 @@ impl Code {
         &self,
         launch: &Launch,
         memory: &mut GlobalMemory,
-        options: &Options,
+        options: &GridOptions,
         observer: &mut O,
-    ) -> Result<Report, Error> {
+    ) -> Result<LaunchReport, SassError> {
         let blocks = launch.blocks();
         self.run_blocks(launch, memory, options, observer, 0..blocks)
     }
 
     /// Runs the clusters of some blocks of a launch, given by their linear indices. The other blocks do not run, so a block that waits for one of them
     /// never ends.
-    pub fn run_blocks<O: Observer>(
+    pub(crate) fn run_blocks<O: Observer>(
         &self,
         launch: &Launch,
         memory: &mut GlobalMemory,
-        options: &Options,
+        options: &GridOptions,
         observer: &mut O,
         blocks: impl IntoIterator<Item = u64>,
-    ) -> Result<Report, Error> {
+    ) -> Result<LaunchReport, SassError> {
         let kernel = self
             .kernels
             .get(&launch.kernel)
-            .ok_or_else(|| Error::new(ErrorKind::Launch, format!("the code has no kernel `{}`", launch.kernel)))?;
+            .ok_or_else(|| SassError::new(ErrorKind::Launch, format!("the code has no kernel `{}`", launch.kernel)))?;
         let prepared = self.prepare(launch, kernel)?;
         let program = SassProgram::build(self, kernel, &prepared);
         for variables in &self.variables {
@@ -157,7 +157,7 @@ impl Code {
                 }
             }
         }
-        Ok(Report { warp_instructions: clock, printed })
+        Ok(LaunchReport { warp_instructions: clock, printed })
     }
 }
 
@@ -165,7 +165,7 @@ impl Code {
 const SHARED_GARBAGE: u8 = 0xa5;
 
 /// Gives each block of a cluster a turn, and ends the phase of the cluster's barrier if all warps have arrived.
-fn run_cluster<O: Observer>(engine: &mut GridRun<'_, '_, O>, cluster: &mut [ResidentBlock]) -> Result<(), Error> {
+fn run_cluster<O: Observer>(engine: &mut GridRun<'_, '_, O>, cluster: &mut [ResidentBlock]) -> Result<(), SassError> {
     let mut stuck = None;
     let mut progress = false;
     for (rank, block) in cluster.iter_mut().enumerate() {
@@ -176,7 +176,7 @@ fn run_cluster<O: Observer>(engine: &mut GridRun<'_, '_, O>, cluster: &mut [Resi
         let turn = engine.run(block, BLOCK_TURN)?;
         progress |= engine.world.clock != before;
         match turn {
-            Turn::Ended => bulk::perform_all(&mut engine.world, block.slot).map_err(|what| Error::new(ErrorKind::Fault, what))?,
+            Turn::Ended => bulk::perform_all(&mut engine.world, block.slot).map_err(|what| SassError::new(ErrorKind::Fault, what))?,
             Turn::Over => {}
             Turn::WaitsForCluster => stuck = Some(rank),
         }
@@ -217,7 +217,7 @@ fn warps(map: &Map, block: [u32; 3], rank: u32, slots: &Arc<[usize]>, registers:
         let first = warp * LANES as u32;
         let lane = |lane: usize| first + lane as u32;
         let count = (threads - first).min(LANES as u32);
-        let identity = Identity {
+        let identity = ThreadIndices {
             warp,
             block,
             slot: slots[rank as usize],

@@ -73,8 +73,8 @@ mod warpgroup;
 mod watch;
 pub(crate) mod world;
 
-pub use fault::{Error, ErrorKind, ErrorPlace, Fault};
-pub use grid::{Options, Report};
+pub use fault::{ErrorKind, ErrorPlace, Fault, SassError};
+pub use grid::{GridOptions, LaunchReport};
 pub use load::Code;
 pub use observe::{Issue, Observer, Silent, Trace};
 pub use watch::{WriteWatch, WritingThread};

@@ -3,7 +3,7 @@
 use oriole_isa::{Instruction, Opcode, Target};
 
 use super::flow::{BranchTarget, ConvergenceTest, Flow};
-use super::launch::Prepared;
+use super::launch::LaunchInputs;
 use super::load::{Code, INSTRUCTION, Kernel};
 use super::site::Site;
 use super::step::{Action, Built, Step, UnsupportedInst};
@@ -31,7 +31,7 @@ pub(super) struct SourceLine<'c> {
 
 impl<'c> SassProgram<'c> {
     /// Builds the steps of a kernel and of all functions that are not kernels.
-    pub fn build(code: &'c Code, kernel: &Kernel, prepared: &Prepared) -> SassProgram<'c> {
+    pub fn build(code: &'c Code, kernel: &Kernel, prepared: &LaunchInputs) -> SassProgram<'c> {
         let mut program = SassProgram { steps: Vec::new(), entry: 0, sources: Vec::new(), target: code.target };
         let last = code.functions.last().map_or(CODE_START, |last| last.address + INSTRUCTION * last.words.len() as u64);
         for (number, function) in code.functions.iter().enumerate() {

@@ -7,7 +7,7 @@
 //! **Block barriers** count warps, as in hardware: if part of a warp executes `BAR`, it counts as the whole warp. No correct program does
 //! that, so it is an error here.
 
-use super::fault::{Error, ErrorKind, ErrorPlace, Fault};
+use super::fault::{ErrorKind, ErrorPlace, Fault, SassError};
 use super::flow::{BarrierKind, BlockBarrier, BranchTarget, Flow, PredicateReduction};
 use super::groups::{GroupWait, Running, ThreadGroup, TurnOrder};
 use super::observe::{Issue, Observer};
@@ -111,7 +111,7 @@ pub(super) enum Turn {
 
 impl<O: Observer> GridRun<'_, '_, O> {
     /// Runs a block until it ends, waits for the other blocks of its cluster, or has executed about `budget` instructions.
-    pub fn run(&mut self, block: &mut ResidentBlock, budget: u64) -> Result<Turn, Error> {
+    pub fn run(&mut self, block: &mut ResidentBlock, budget: u64) -> Result<Turn, SassError> {
         let end = self.world.clock + budget;
         loop {
             let before = self.world.clock;
@@ -132,7 +132,7 @@ impl<O: Observer> GridRun<'_, '_, O> {
     }
 
     /// Runs one turn of a warp.
-    fn run_warp(&mut self, block: &mut ResidentBlock, number: usize) -> Result<(), Error> {
+    fn run_warp(&mut self, block: &mut ResidentBlock, number: usize) -> Result<(), SassError> {
         let mut left = if self.order.is_random() { 1 + self.order.choose(SHORT_TURN) as u32 } else { TURN };
         while left > 0 {
             let running = &mut block.warps[number];
@@ -154,7 +154,13 @@ impl<O: Observer> GridRun<'_, '_, O> {
     /// Runs a group up to the next control-flow instruction with active threads, and returns that instruction without executing it; `None`
     /// if the turn ends. A turn ends only at control-flow instructions: groups share the uniform registers, and switching groups between
     /// the write and the read of a uniform register would break correct code.
-    fn run_group<'s>(&mut self, block: u64, running: &mut Running, index: usize, left: &mut u32) -> Result<Option<(&'s Flow, Mask)>, Error>
+    fn run_group<'s>(
+        &mut self,
+        block: u64,
+        running: &mut Running,
+        index: usize,
+        left: &mut u32,
+    ) -> Result<Option<(&'s Flow, Mask)>, SassError>
     where
         Self: HasSteps<'s>,
     {
@@ -235,7 +241,7 @@ impl<O: Observer> GridRun<'_, '_, O> {
     }
 
     /// Executes a control-flow instruction; the group's program counter still points to it.
-    fn execute(&mut self, block: &mut ResidentBlock, number: usize, index: usize, flow: &Flow, active: Mask) -> Result<(), Error> {
+    fn execute(&mut self, block: &mut ResidentBlock, number: usize, index: usize, flow: &Flow, active: Mask) -> Result<(), SassError> {
         let running = &mut block.warps[number];
         let step = running.groups[index].step;
         // `.EXCLUSIVE` lasts until the threads wait again or exit; jumps do not end it.
@@ -328,7 +334,7 @@ impl<O: Observer> GridRun<'_, '_, O> {
         index: usize,
         active: Mask,
         waits: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), SassError> {
         let running = &mut block.warps[number];
         let step = running.groups[index].step;
         let (arrivals, phases) = (running.cluster_arrivals, block.cluster_phases);
@@ -352,7 +358,7 @@ impl<O: Observer> GridRun<'_, '_, O> {
     }
 
     /// Moves the threads of `leaving` to the branch target. An indirect branch may have several targets and then creates several groups.
-    fn jump(&self, running: &mut Running, index: usize, leaving: Mask, branch_target: &BranchTarget, step: u32) -> Result<(), Error> {
+    fn jump(&self, running: &mut Running, index: usize, leaving: Mask, branch_target: &BranchTarget, step: u32) -> Result<(), SassError> {
         let fail = |running: &Running, address: u64, lane| {
             Err(self.error(ErrorKind::Fault, format!("a jump to {address:#x}, where no instruction is"), &running.warp, step, lane))
         };
@@ -383,11 +389,11 @@ impl<O: Observer> GridRun<'_, '_, O> {
     }
 
     /// Makes the error for a block in which no warp can run.
-    pub fn deadlock(&self, block: &ResidentBlock) -> Error {
+    pub fn deadlock(&self, block: &ResidentBlock) -> SassError {
         let waiting = block.warps.iter().flat_map(|running| running.groups.iter().map(move |group| (running, group)));
         let threads: u32 = waiting.clone().map(|(_, group)| group.threads.count_ones()).sum();
         let Some((running, group)) = waiting.clone().next() else {
-            return Error::new(ErrorKind::Deadlock, "nothing can run");
+            return SassError::new(ErrorKind::Deadlock, "nothing can run");
         };
         let what = match group.wait {
             Some(GroupWait::WarpSync) => "WARPSYNC".to_owned(),
@@ -402,7 +408,7 @@ impl<O: Observer> GridRun<'_, '_, O> {
     }
 
     /// Makes an error that names the instruction, the block and the thread.
-    fn error(&self, kind: ErrorKind, message: String, warp: &Warp, step: u32, lane: usize) -> Error {
+    fn error(&self, kind: ErrorKind, message: String, warp: &Warp, step: u32, lane: usize) -> SassError {
         let source = self.program.sources.get(step as usize).copied().flatten();
         let (function, offset, text) = match source {
             Some(SourceLine { word, function, .. }) => {
@@ -420,7 +426,7 @@ impl<O: Observer> GridRun<'_, '_, O> {
             block: identity.block,
             thread: [0, 1, 2].map(|axis| identity.thread[axis][lane]),
         };
-        Error { kind, message, place: Some(Box::new(place)) }
+        SassError { kind, message, place: Some(Box::new(place)) }
     }
 }
 

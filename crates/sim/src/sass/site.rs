@@ -6,7 +6,7 @@
 
 use oriole_isa::{Instruction, NumberFormat, Opcode, Operand, OperandValue, RegFile, Target};
 
-use super::constants::Constants;
+use super::constants::ConstantBanks;
 use super::step::UnsupportedInst;
 use super::warp::{Destination, PredicateDestination, PredicateSource, Row, Source, WideSource};
 
@@ -19,7 +19,7 @@ pub struct Site<'a> {
     pub address: u64,
     /// Address of its code section.
     pub section: u64,
-    pub constants: &'a Constants,
+    pub constants: &'a ConstantBanks,
     /// Number of general registers per thread.
     pub registers: u16,
 }
@@ -56,7 +56,7 @@ impl<'a> Site<'a> {
     }
 
     /// Returns the value paired with the first of these modifiers that the mnemonic has.
-    pub fn one_of<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+    pub(crate) fn one_of<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
         choices.iter().find(|(spelling, _)| self.has(spelling)).map(|&(_, value)| value)
     }
 
@@ -114,7 +114,7 @@ impl<'a> Operands<'a> {
     }
 
     /// Returns whether the operand taken last has a suffix such as `.H0_H0`.
-    pub fn last_has(&self, spelling: &str) -> bool {
+    pub(crate) fn last_has(&self, spelling: &str) -> bool {
         let last = self.at.checked_sub(1).and_then(|at| self.site.instruction.operands.get(at));
         last.is_some_and(|operand| suffixes(operand).any(|suffix| suffix == spelling))
     }
@@ -125,7 +125,7 @@ impl<'a> Operands<'a> {
     }
 
     /// Returns whether the next operand is a predicate of either datapath.
-    pub fn next_is_predicate(&self) -> bool {
+    pub(crate) fn next_is_predicate(&self) -> bool {
         matches!(self.peek().map(|operand| &operand.value), Some(OperandValue::Register(RegFile::Predicate | RegFile::UniformPredicate, _)))
     }
 
@@ -135,7 +135,7 @@ impl<'a> Operands<'a> {
     }
 
     /// Takes the first of `count` consecutive destination registers.
-    pub fn wide_destination(&mut self, count: u16) -> Result<Destination, UnsupportedInst> {
+    pub(crate) fn wide_destination(&mut self, count: u16) -> Result<Destination, UnsupportedInst> {
         match self.take()?.value {
             OperandValue::Register(RegFile::General, number) => {
                 Ok(Destination::General(Row::destination(self.site.checked(number, count)?)))
@@ -146,7 +146,7 @@ impl<'a> Operands<'a> {
     }
 
     /// Takes a destination predicate of either datapath.
-    pub fn predicate_destination(&mut self) -> Result<PredicateDestination, UnsupportedInst> {
+    pub(crate) fn predicate_destination(&mut self) -> Result<PredicateDestination, UnsupportedInst> {
         match self.take()?.value {
             OperandValue::Register(RegFile::Predicate, number) => Ok(PredicateDestination::new(number.map(|number| number as u8), false)),
             OperandValue::Register(RegFile::UniformPredicate, number) => {
@@ -171,7 +171,7 @@ impl<'a> Operands<'a> {
     }
 
     /// Takes a source predicate if one is next; otherwise returns `PT`.
-    pub fn optional_predicate(&mut self) -> Result<PredicateSource, UnsupportedInst> {
+    pub(crate) fn optional_predicate(&mut self) -> Result<PredicateSource, UnsupportedInst> {
         if self.next_is_predicate() { self.predicate() } else { Ok(PredicateSource::TRUE) }
     }
 
@@ -190,7 +190,7 @@ impl<'a> Operands<'a> {
     }
 
     /// Takes a 64-bit source: a register pair, a constant, the upper half of a double, or a sign-extended number.
-    pub fn wide_input(&mut self) -> Result<WideInput, UnsupportedInst> {
+    pub(crate) fn wide_input(&mut self) -> Result<WideInput, UnsupportedInst> {
         let operand = self.take()?;
         let source = match &operand.value {
             OperandValue::Register(RegFile::General, number) => WideSource::General(Row::source(self.site.checked(*number, 2)?)),
@@ -229,7 +229,7 @@ impl<'a> Operands<'a> {
             [bank, offset]
                 if address.word.spelling() == "c" && bank.registers.is_empty() && offset.registers.iter().all(|r| r.number.is_none()) =>
             {
-                let offset = Constants::fixed_offset(offset.offset.unwrap_or(0));
+                let offset = ConstantBanks::fixed_offset(offset.offset.unwrap_or(0));
                 Ok(self.site.constants.read(bank.offset.unwrap_or(0) as u32, offset, bytes))
             }
             _ => Err(UnsupportedInst(format!("operand in memory `{}[...]` that depends on registers", address.word.spelling()))),

@@ -49,6 +49,6 @@ pub fn access(run: impl Fn(&mut Warp, &mut World<'_>, Mask) -> Result<(), Fault>
 
 /// Returns the mask of lanes for which `holds` is true.
 #[inline]
-pub fn mask_of(holds: impl Fn(usize) -> bool) -> Mask {
+pub(crate) fn mask_of(holds: impl Fn(usize) -> bool) -> Mask {
     (0..32).fold(0, |mask, lane| mask | u32::from(holds(lane)) << lane)
 }

@@ -20,7 +20,7 @@ use super::memory::AccessWidth;
 use super::site::Site;
 use super::step::{Built, UnsupportedInst, access};
 use super::warp::{Row, Warp, lanes_of};
-use crate::image::Outside;
+use crate::image::OutsideAccess;
 use crate::sampling::{Fetch, Geometry, Level};
 
 /// Number of components in the second result.
@@ -307,7 +307,7 @@ fn surface(site: &Site<'_>, is_load: bool) -> Built {
     let (Some(dimensions), true) = (dimensions, site.has(".D") && site.has(".BA")) else {
         return Err(site.unsupported("surfaces of this kind"));
     };
-    let outside = site.one_of(&[(".TRAP", Outside::Trap), (".IGN", Outside::Zero)]).unwrap_or(Outside::Clamp);
+    let outside = site.one_of(&[(".TRAP", OutsideAccess::Trap), (".IGN", OutsideAccess::Zero)]).unwrap_or(OutsideAccess::Clamp);
     let width = AccessWidth::of(site)?;
     let (mut general, mut numbers, mut uniform, mut coordinates) = (Vec::new(), Vec::new(), None, None);
     for operand in &site.instruction.operands {

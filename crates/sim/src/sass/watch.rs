@@ -6,7 +6,7 @@
 
 use oriole_isa::{Opcode, OperandValue};
 
-use super::constants::Constants;
+use super::constants::ConstantBanks;
 use super::memory::address::AddressSum;
 use super::observe::{Issue, Observer, Trace};
 use super::site::Site;
@@ -82,7 +82,7 @@ fn writing_lane(issue: &Issue<'_>, warp: &Warp, watched: u64) -> Option<usize> {
     if !matches!(opcode, Opcode::ST | Opcode::STG | Opcode::ATOM | Opcode::ATOMG | Opcode::RED | Opcode::REDG) {
         return None;
     }
-    let constants = Constants::default();
+    let constants = ConstantBanks::default();
     let site = Site {
         instruction: issue.instruction,
         target: issue.target,

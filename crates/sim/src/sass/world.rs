@@ -3,7 +3,7 @@
 use oriole_isa::{SharedWindow, SystemLayout, Target};
 
 use super::bulk::BulkCopies;
-use super::constants::Constants;
+use super::constants::ConstantBanks;
 use crate::GlobalMemory;
 
 /// Memories and clock of a running grid.
@@ -13,7 +13,7 @@ pub struct World<'a> {
     pub shared: &'a mut [Vec<u8>],
     /// Bulk copies that have been issued but not performed.
     pub copies: &'a mut BulkCopies,
-    pub constants: &'a Constants,
+    pub constants: &'a ConstantBanks,
     pub map: &'a Map,
     /// Text printed by the program so far.
     pub printed: &'a mut String,

@@ -7,7 +7,7 @@ use oriole_hardware::ThroughputClass;
 use oriole_hardware::costs::Costs;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::Rates;
-use oriole_hardware::{Model, Profile, SchedClass, Time};
+use oriole_hardware::{Model, Profile, SchedClass, VariableLatency};
 use oriole_isa::{AccessPlace, Control, Instruction, Opcode, OperandValue, RegFile, Target, accesses};
 use smallvec::SmallVec;
 
@@ -139,7 +139,7 @@ pub struct TimedOp {
     /// Minimum number of cycles until the warp's next instruction, regardless of the stall count; 0 for most instructions.
     pub pause: u32,
     /// Latencies of an instruction of variable latency; `None` for fixed latency.
-    pub time: Option<Time>,
+    pub time: Option<VariableLatency>,
     pub sources: SmallVec<[BankRead; 3]>,
     /// The instruction in SASS text, prefixed with its offset; used in stall reasons.
     pub text: String,
@@ -303,7 +303,7 @@ fn flow_effect_of(instruction: &Instruction) -> FlowEffect {
 }
 
 /// Returns the cycles for which a fence, a sleep or an indirect branch holds back its warp beyond the stall count; 0 for all others.
-fn pause_of(instruction: &Instruction, time: Option<Time>) -> u32 {
+fn pause_of(instruction: &Instruction, time: Option<VariableLatency>) -> u32 {
     let says = |name: &str| instruction.modifiers.iter().any(|symbol| symbol.spelling() == name);
     let Some(time) = time else { return 0 };
     let cycles = match instruction.opcode {

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use oriole_hardware::Time;
+use oriole_hardware::VariableLatency;
 use rustc_hash::FxHashMap;
 
 use super::code::{Figures, SharedUnitWork, TimedAccessKind, TimedOp};
@@ -127,7 +127,7 @@ impl<'t> MemorySystem<'t> {
 
     /// Enqueues an operation issued in cycle `now` and returns its completion times.
     pub fn take(&mut self, op: &TimedOp, footprint: Option<&Footprint>, now: u64) -> Done {
-        let time = op.time.unwrap_or(Time { least: 1, usual: 1, most: 1, read: 1 });
+        let time = op.time.unwrap_or(VariableLatency { least: 1, usual: 1, most: 1, read: 1 });
         let read_time = u64::from(time.read);
         // Appends work to a queue and returns the cycle in which the work starts.
         let start = |queue: &mut u64, cycles: u32| {
@@ -169,7 +169,7 @@ impl<'t> MemorySystem<'t> {
     }
 
     /// Enqueues a global load and returns the cycle of its result: the latest of an L1 hit, hits on lines in flight, and misses.
-    fn load(&mut self, footprint: &Footprint, cached: bool, time: Time, start: u64) -> u64 {
+    fn load(&mut self, footprint: &Footprint, cached: bool, time: VariableLatency, start: u64) -> u64 {
         let mut ready = start + u64::from(time.least);
         let costs = self.figures.costs;
         let per_line = u64::from(costs.line_bytes / costs.sector_bytes);
@@ -223,7 +223,7 @@ impl<'t> MemorySystem<'t> {
     }
 
     /// Enqueues a global atomic operation and returns the cycle of its result. Operations of several warps on one word are serialized.
-    fn atomic(&mut self, footprint: &Footprint, time: Time, start: u64) -> u64 {
+    fn atomic(&mut self, footprint: &Footprint, time: VariableLatency, start: u64) -> u64 {
         let costs = self.figures.costs;
         let share = f64::from(self.context.active);
         let sectors = footprint.sectors.len() as f64;

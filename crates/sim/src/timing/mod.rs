@@ -20,10 +20,10 @@ mod trace;
 use std::fmt;
 
 use oriole_hardware::Profile;
-use oriole_hardware::occupancy::{Launch as Shape, Occupancy};
+use oriole_hardware::occupancy::{LaunchResources, Occupancy};
 use rustc_hash::FxHashMap;
 
-use crate::sass::{Code, Options as RunOptions};
+use crate::sass::{Code, GridOptions};
 use crate::{GlobalMemory, Launch};
 use code::{Figures, SubPartitionPipe};
 use memory::LaunchContext;
@@ -184,7 +184,7 @@ fn occupancy(figures: &Figures, code: &Code, launch: &Launch) -> Result<Occupanc
     let (registers, static_shared) =
         code.needs(&launch.kernel).ok_or_else(|| EstimateFailure(format!("the code has no kernel `{}`", launch.kernel)))?;
     let threads = launch.block.iter().product();
-    let shape = Shape { threads, registers, static_shared, dynamic_shared: launch.shared_bytes, barriers: 1, carve_out: None };
+    let shape = LaunchResources { threads, registers, static_shared, dynamic_shared: launch.shared_bytes, barriers: 1, carve_out: None };
     let occupancy = shape.occupancy(&figures.machine).map_err(|refusal| EstimateFailure(refusal.to_string()))?;
     if occupancy.blocks == 0 { Err(EstimateFailure("not even one block fits on a multiprocessor".to_owned())) } else { Ok(occupancy) }
 }
@@ -250,7 +250,7 @@ fn record(
     own: &[u64],
     resident: usize,
 ) -> Result<TimingTrace, EstimateFailure> {
-    let options = RunOptions::limited(effort.limit);
+    let options = GridOptions::limited(effort.limit);
     let mut recorder = Recorder::new(figures);
     for group in own.chunks(resident.max(1)) {
         code.run_blocks(launch, memory, &options, &mut recorder, group.iter().copied())

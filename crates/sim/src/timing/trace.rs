@@ -4,7 +4,7 @@ use oriole_isa::Target;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::code::{Figures, FlowEffect, MemoryTiming, SharedUnitWork, TimedAccessKind, TimedOp};
-use crate::sass::memory::space::{Space, Where};
+use crate::sass::memory::space::{MemoryPlace, Space};
 use crate::sass::warp::{LANES, Mask, Warp, lanes_of};
 use crate::sass::world::Map;
 use crate::sass::{Issue, Observer};
@@ -174,8 +174,8 @@ fn footprint(figures: &Figures, access: &MemoryTiming, addresses: &[u64; LANES],
     let first = lanes_of(active).next().map_or(0, |lane| addresses[lane]);
     let place = access.space.locate(first, map);
     match (access.space, place) {
-        (Space::Local, _) | (_, Where::Local(_)) => Footprint { is_local: true, wavefronts: words, lanes, ..Footprint::default() },
-        (Space::Shared, _) | (_, Where::Shared(_) | Where::Cluster(_)) => {
+        (Space::Local, _) | (_, MemoryPlace::Local(_)) => Footprint { is_local: true, wavefronts: words, lanes, ..Footprint::default() },
+        (Space::Shared, _) | (_, MemoryPlace::Shared(_) | MemoryPlace::Cluster(_)) => {
             let banks = figures.machine.shared_banks as usize;
             let mut touched: Vec<u64> =
                 lanes_of(active).flat_map(|lane| (0..u64::from(words)).map(move |at| addresses[lane] / 4 + at)).collect();

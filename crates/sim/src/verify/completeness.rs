@@ -18,7 +18,7 @@
 
 use crate::hazard::Problem;
 
-use super::{FindingSink, Section, Severity, VerifyFinding};
+use super::{FindingSink, HazardSeverity, Section, VerifyFinding};
 
 /// Reports uncovered register dependences.
 pub(super) fn verify(section: &Section<'_>, sink: &mut FindingSink) {
@@ -40,8 +40,8 @@ pub(super) fn report_hazards(section: &Section<'_>, sink: &mut FindingSink, kind
         sink.findings.push(VerifyFinding {
             verifier: sink.verifier,
             severity: match found.problem.severity() {
-                Severity::Hazard => Severity::Hazard,
-                Severity::Note => Severity::Note,
+                HazardSeverity::Hazard => HazardSeverity::Hazard,
+                HazardSeverity::Note => HazardSeverity::Note,
             },
             kind,
             at: Some(found.second),

@@ -41,7 +41,7 @@ use std::fmt;
 use oriole_cubin::{Cubin, CubinIndex};
 use oriole_isa::Target;
 
-pub use crate::hazard::Severity;
+pub use crate::hazard::HazardSeverity;
 pub use section::Section;
 
 /// One of the seven verifiers.
@@ -125,7 +125,7 @@ pub struct VerifyFinding {
     /// The verifier that reported it.
     pub verifier: Verifier,
     /// Whether it is a hazard or a note.
-    pub severity: Severity,
+    pub severity: HazardSeverity,
     /// Stable short name of the problem, such as `stall-ignored`.
     pub kind: &'static str,
     /// Index of the instruction, from 0; `None` if it concerns the whole function.
@@ -139,7 +139,7 @@ pub struct VerifyFinding {
 impl VerifyFinding {
     /// Returns whether it may cause wrong results; notes cannot.
     pub fn is_hazard(&self) -> bool {
-        self.severity == Severity::Hazard
+        self.severity == HazardSeverity::Hazard
     }
 }
 
@@ -172,18 +172,18 @@ impl FindingSink {
     }
 
     /// Records a finding or a note.
-    fn push(&mut self, severity: Severity, kind: &'static str, at: Option<usize>, message: impl Into<String>) {
+    fn push(&mut self, severity: HazardSeverity, kind: &'static str, at: Option<usize>, message: impl Into<String>) {
         self.findings.push(VerifyFinding { verifier: self.verifier, severity, kind, at, first: None, message: message.into() });
     }
 
     /// Records a hazard.
     fn hazard(&mut self, kind: &'static str, at: impl Into<Option<usize>>, message: impl Into<String>) {
-        self.push(Severity::Hazard, kind, at.into(), message);
+        self.push(HazardSeverity::Hazard, kind, at.into(), message);
     }
 
     /// Records a note.
     fn note(&mut self, kind: &'static str, at: impl Into<Option<usize>>, message: impl Into<String>) {
-        self.push(Severity::Note, kind, at.into(), message);
+        self.push(HazardSeverity::Note, kind, at.into(), message);
     }
 }
 

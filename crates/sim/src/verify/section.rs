@@ -9,7 +9,7 @@ use oriole_cubin::{CubinIndex, Function};
 use oriole_hardware::Model;
 use oriole_isa::{Instruction, Target, decode};
 
-use crate::hazard::flow::{self, Next};
+use crate::hazard::flow::{self, NextInsts};
 use crate::hazard::{self, HazardStep};
 
 /// Size of an instruction in bytes.
@@ -44,7 +44,7 @@ pub struct Section<'c> {
     /// Attributes of this function.
     pub(super) attributes: &'c [Attribute],
     code: OnceCell<Option<Vec<Instruction>>>,
-    nexts: OnceCell<Vec<Next>>,
+    nexts: OnceCell<Vec<NextInsts>>,
     steps: OnceCell<Vec<HazardStep>>,
     hazards: OnceCell<Vec<hazard::HazardFinding>>,
 }
@@ -99,7 +99,7 @@ impl<'c> Section<'c> {
     }
 
     /// Returns the control-flow successors of each instruction; empty if one of them cannot be decoded.
-    pub(super) fn nexts(&self) -> &[Next] {
+    pub(super) fn nexts(&self) -> &[NextInsts] {
         let targets = |branch: usize| self.branch_targets(branch);
         self.nexts.get_or_init(|| flow::nexts(self.code().unwrap_or_default(), &targets))
     }

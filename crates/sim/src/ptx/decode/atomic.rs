@@ -9,7 +9,7 @@ use oriole_sem::float::{self, Extreme, ExtremeMode};
 use super::float::{each, format_of};
 use super::integer::int_type;
 use super::memory::ordering;
-use super::{Decode, Decoder, Missing, PtxInst};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::{PtxAction, PtxAtomic, PtxSource, SINK, Update};
 
 /// Makes an update from a function of the old value and the operand, both of up to 64 bits.
@@ -52,7 +52,7 @@ pub(super) fn update(ptx: &PtxInst<'_>, ty: ScalarType, flush: bool) -> Option<U
     })
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes `atom` and `red`.
     pub(crate) fn atomic(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let ty = ptx.ty();

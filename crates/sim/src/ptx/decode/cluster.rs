@@ -6,10 +6,10 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use super::atomic::update;
-use super::{Decode, Decoder, Missing, PtxInst};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::{PtxAction, PtxClusterBarrier, PtxSpace, RANK_BITS, RANK_SHIFT, SHARED_WINDOW, StoreAsync};
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes an instruction on clusters.
     pub(crate) fn cluster(&mut self, ptx: &PtxInst<'_>) -> Decode {
         match ptx.form.opcode {

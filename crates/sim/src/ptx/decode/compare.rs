@@ -8,7 +8,7 @@ use oriole_sem::format::F32;
 
 use super::float::format_of;
 use super::integer::{int_type, with_constant_type};
-use super::{Decode, Decoder, Missing, PtxInst};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::{Pure, SINK, Taint};
 use oriole_sem::Int;
 use oriole_sem::int::{S16, S32, S64, U16, U32, U64};
@@ -64,7 +64,7 @@ fn combine(ptx: &PtxInst<'_>) -> fn(bool, bool) -> bool {
     }
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     pub(crate) fn compare(&mut self, ptx: &PtxInst<'_>) -> Decode {
         match ptx.form.opcode {
             Opcode::Setp => self.set_predicate(ptx),

@@ -5,14 +5,14 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 use oriole_support::Index;
 
-use super::{Decode, Decoder, Missing, PtxInst, register_bytes, slots_of};
-use crate::ptx::program::{BarrierArrival, BarrierArrivalKind, Callee, Passed, PtxAction, PtxCall, SINK};
+use super::{Decode, FunctionDecoder, Missing, PtxInst, register_bytes, slots_of};
+use crate::ptx::program::{BarrierArrival, BarrierArrivalKind, Callee, PassedParameter, PtxAction, PtxCall, SINK};
 use crate::ptx::variables::variable_bytes;
 
 /// Alignment of `alloca` without an alignment operand, in bytes.
 const DEFAULT_ALIGN: u32 = 16;
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes a control-flow instruction.
     pub(crate) fn control(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let action = match ptx.form.opcode {
@@ -165,11 +165,11 @@ impl Decoder<'_> {
     }
 
     /// Describes an argument or a result of a call on the caller's side.
-    fn actual(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<Passed> {
+    fn actual(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<PassedParameter> {
         Ok(match operand {
             ast::Operand::Variable(id) => {
                 let offset = *self.frame.get(&id).ok_or_else(|| Missing::new("this variable as a parameter"))?;
-                Passed::Frame { offset, bytes: variable_bytes(&self.module.variables[id]).unwrap_or(0) }
+                PassedParameter::Frame { offset, bytes: variable_bytes(&self.module.variables[id]).unwrap_or(0) }
             }
             ast::Operand::AddressOf(position) => {
                 let address = self.body.addresses[position as usize];
@@ -178,23 +178,23 @@ impl Decoder<'_> {
                 };
                 let start = *self.frame.get(&id).ok_or_else(|| Missing::new("this variable as a parameter"))?;
                 let bytes = self.module.variables[id].size_bytes().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0);
-                Passed::Frame { offset: start + member * self.stride(id), bytes }
+                PassedParameter::Frame { offset: start + member * self.stride(id), bytes }
             }
             ast::Operand::Register(register) => {
                 let declaration = self.body.declaration_of(register);
-                Passed::Registers {
+                PassedParameter::Registers {
                     first: self.slot(register, 0),
                     count: declaration.lanes.max(1) * slots_of(declaration.ty) as u8,
                     bytes: register_bytes(declaration.ty),
                 }
             }
-            ast::Operand::Element(register, component) => Passed::Registers {
+            ast::Operand::Element(register, component) => PassedParameter::Registers {
                 first: self.slot(register, component.index().unwrap_or(0)),
                 count: slots_of(self.body.declaration_of(register).ty) as u8,
                 bytes: register_bytes(self.body.declaration_of(register).ty),
             },
-            ast::Operand::Sink => Passed::Nothing,
-            _ => Passed::Value { source: self.source(operand, ty)?, bytes: register_bytes(ty) },
+            ast::Operand::Sink => PassedParameter::Nothing,
+            _ => PassedParameter::Value { source: self.source(operand, ty)?, bytes: register_bytes(ty) },
         })
     }
 }

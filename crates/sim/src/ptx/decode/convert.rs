@@ -11,7 +11,7 @@ use oriole_sem::{Format, Int, Mode};
 
 use super::float::{format_of, mode, rounding};
 use super::integer::int_type;
-use super::{Decode, Decoder, Missing, PtxInst};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::{PtxSource, Pure, RegisterSlot, Taint};
 use crate::ptx::variables::low_bits;
 
@@ -36,7 +36,7 @@ fn extended(ty: Int, width: u32) -> impl Fn(u64) -> u64 {
     move |bits| if extends { ty.value(bits) as u64 & mask } else { bits }
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes `cvt`.
     pub(crate) fn convert(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let types = ptx.types();

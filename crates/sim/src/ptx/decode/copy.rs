@@ -4,10 +4,10 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
-use super::{Decode, Decoder, PtxInst};
+use super::{Decode, FunctionDecoder, PtxInst};
 use crate::ptx::program::{CopyAsync, PtxAction, PtxSpace};
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     pub(crate) fn copy_async(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let action = match ptx.form.opcode {
             Opcode::CpAsyncCommitGroup => PtxAction::CommitCopies,

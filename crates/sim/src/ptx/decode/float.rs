@@ -9,7 +9,7 @@ use oriole_sem::float::{self, Extreme, ExtremeMode};
 use oriole_sem::format::{BF16, F16, F32, F64};
 use oriole_sem::{Format, Mode, Rounding};
 
-use super::{Decode, Decoder, Missing, PtxInst};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::PtxSource;
 
 /// Returns the element format of a type, and the number of elements per register; `None` for other types.
@@ -60,7 +60,7 @@ pub(crate) fn each<const N: usize>(format: Format, count: u32, f: impl Fn([u64; 
     }
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes a floating-point operation.
     pub(crate) fn float(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let types = ptx.types();

@@ -5,7 +5,7 @@ use oriole_ptx::types::ScalarType;
 
 use super::float::mode;
 use super::mma::{element, shape};
-use super::{Decode, Decoder, Missing, PtxInst};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::{AccumulatorType, FragmentMove, MatrixRole, Mma, PtxAction, PtxSource, RegisterSlot, WmmaFragment};
 
 /// Rows of A, columns of B, and their length.
@@ -51,7 +51,7 @@ fn fragment(matrix: ProductMatrix, shape: MatrixProductShape, ty: ScalarType) ->
     WmmaFragment { role, depth, element_bits, lines_are_rows, registers }
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes `wmma.load` and `wmma.store`.
     pub(crate) fn move_fragment(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let shape = shape(ptx).ok_or_else(|| Missing::new(ptx.spelling()))?;

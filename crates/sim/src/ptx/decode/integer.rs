@@ -5,7 +5,7 @@ use oriole_ptx::types::ScalarType;
 use oriole_sem::Int;
 use oriole_sem::int::{S16, S32, S64, U16, U32, U64};
 
-use super::{Decode, Decoder, Missing, PtxInst};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::{CARRY, PtxSource, SINK};
 
 /// Returns the integer type of a PTX type; bit types count as unsigned. `None` for other types.
@@ -57,7 +57,7 @@ macro_rules! with_constant_type {
 }
 pub(crate) use with_constant_type;
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes an integer operation.
     pub(crate) fn integer(&mut self, ptx: &PtxInst<'_>) -> Decode {
         use Opcode::{Addc, Dp2a, Dp4a, Madc, Subc};

@@ -6,13 +6,13 @@ use oriole_sem::bits::{self, Permute};
 use oriole_sem::int::U32;
 
 use super::integer::{int_type, with_constant_type};
-use super::{Decode, Decoder, Missing, PtxInst};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::{PtxSource, Pure, RegisterSlot, Taint};
 use crate::ptx::variables::low_bits;
 use oriole_sem::Int;
 use oriole_sem::int::{S16, S32, S64, U16, U64};
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes a bit operation.
     pub(crate) fn logic(&mut self, ptx: &PtxInst<'_>) -> Decode {
         use Opcode::{And, Bfe, Bfi, Bfind, Bmsk, Brev, Clz, Cnot, Fns, Lop3, Not, Or, Popc, Prmt, Shf, Shl, Shr, Szext, Xor};

@@ -5,8 +5,8 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use super::atomic::update;
-use super::{Decode, Decoder, Missing, PtxInst};
-use crate::ptx::program::{Bulk, Mbarrier, MbarrierKind, PtxAction, PtxAddress, PtxSpace, SINK, TensorCopy};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
+use crate::ptx::program::{Bulk, PtxAction, PtxAddress, PtxMbarrier, PtxMbarrierKind, PtxSpace, SINK, TensorCopy};
 use crate::tensor_map::ReductionOperation;
 
 /// The operations of `cp.reduce.async.bulk.tensor`.
@@ -21,7 +21,7 @@ const TENSOR_OPERATIONS: [(Modifier, ReductionOperation); 8] = [
     (Modifier::Xor, ReductionOperation::Xor),
 ];
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes an instruction of the family `mbarrier`.
     pub(crate) fn mbarrier(&mut self, ptx: &PtxInst<'_>) -> Decode {
         if ptx.form.opcode == Opcode::MbarrierPendingCount {
@@ -31,20 +31,20 @@ impl Decoder<'_> {
             return Ok(());
         }
         let kind = match ptx.form.opcode {
-            Opcode::MbarrierInit => MbarrierKind::Init,
-            Opcode::MbarrierInval => MbarrierKind::Invalidate,
-            Opcode::MbarrierExpectTx => MbarrierKind::ExpectTransactions,
-            Opcode::MbarrierCompleteTx => MbarrierKind::CompleteTransactions,
-            Opcode::CpAsyncMbarrierArrive => MbarrierKind::AfterCopies,
-            Opcode::MbarrierTestWait | Opcode::MbarrierTryWait if ptx.has(Modifier::Parity) => MbarrierKind::TestParity,
-            Opcode::MbarrierTestWait | Opcode::MbarrierTryWait => MbarrierKind::TestState,
-            _ => MbarrierKind::Arrive {
+            Opcode::MbarrierInit => PtxMbarrierKind::Init,
+            Opcode::MbarrierInval => PtxMbarrierKind::Invalidate,
+            Opcode::MbarrierExpectTx => PtxMbarrierKind::ExpectTransactions,
+            Opcode::MbarrierCompleteTx => PtxMbarrierKind::CompleteTransactions,
+            Opcode::CpAsyncMbarrierArrive => PtxMbarrierKind::AfterCopies,
+            Opcode::MbarrierTestWait | Opcode::MbarrierTryWait if ptx.has(Modifier::Parity) => PtxMbarrierKind::TestParity,
+            Opcode::MbarrierTestWait | Opcode::MbarrierTryWait => PtxMbarrierKind::TestState,
+            _ => PtxMbarrierKind::Arrive {
                 drops: ptx.form.opcode == Opcode::MbarrierArriveDrop,
                 expects: ptx.has(Modifier::ExpectTx),
                 completes: !ptx.has(Modifier::NoComplete),
             },
         };
-        let has_result = matches!(kind, MbarrierKind::Arrive { .. } | MbarrierKind::TestParity | MbarrierKind::TestState);
+        let has_result = matches!(kind, PtxMbarrierKind::Arrive { .. } | PtxMbarrierKind::TestParity | PtxMbarrierKind::TestState);
         let first = usize::from(has_result);
         let destination = if has_result { self.destination(ptx.operand(0))? } else { SINK };
         let space = match self.space(ptx) {
@@ -53,12 +53,12 @@ impl Decoder<'_> {
         };
         let address = self.address_in_shared(ptx.operand(first), space)?;
         let count = match (kind, ptx.operands.get(first + 1)) {
-            (MbarrierKind::AfterCopies, _) => self.constant(u64::from(ptx.has(Modifier::Noinc))),
-            (MbarrierKind::TestState, Some(&state)) => self.source(state, ScalarType::U64)?,
+            (PtxMbarrierKind::AfterCopies, _) => self.constant(u64::from(ptx.has(Modifier::Noinc))),
+            (PtxMbarrierKind::TestState, Some(&state)) => self.source(state, ScalarType::U64)?,
             (_, Some(&count)) => self.source(count, ScalarType::U32)?,
             (_, None) => self.constant(1),
         };
-        self.push(PtxAction::Mbarrier(Box::new(Mbarrier { kind, address, count, destination })));
+        self.push(PtxAction::Mbarrier(Box::new(PtxMbarrier { kind, address, count, destination })));
         Ok(())
     }
 

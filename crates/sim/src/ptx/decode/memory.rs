@@ -4,7 +4,7 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode, Slot as FormSlot};
 use oriole_ptx::types::{AddressSpace, ScalarType};
 
-use super::{Decode, Decoder, Missing, PtxInst};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::{
     CONSTANT_WINDOW, LOCAL_WINDOW, Load, MatrixKind, MatrixTransfer, Ordering, PARAMETER_WINDOW, PtxAction, PtxSpace, RANK_BYTES,
     SHARED_WINDOW, Store, WINDOW_BYTES,
@@ -36,7 +36,7 @@ fn window(space: PtxSpace) -> u64 {
     }
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Returns the space that the modifiers name.
     pub(crate) fn space(&self, ptx: &PtxInst<'_>) -> PtxSpace {
         let named = ptx.form.modifiers.iter().find_map(|value| value.modifier.space());

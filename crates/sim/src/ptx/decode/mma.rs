@@ -8,7 +8,7 @@ use oriole_sem::sparse::SparseLayout;
 
 use super::float::mode;
 use super::integer::int_type;
-use super::{Decode, Decoder, Missing, PtxInst};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::{AccumulatorType, Element, Mma, PtxAction, PtxSource, PtxSparsity, QuadMma, RegisterSlot};
 
 /// Returns the element type of A or B.
@@ -45,7 +45,7 @@ pub(super) fn is_sparse(ptx: &PtxInst<'_>) -> bool {
 /// The registers of D, and those of A, B and C.
 type MatrixRegisters = (Box<[RegisterSlot]>, [Box<[PtxSource]>; 3]);
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Reads the metadata and the selector of a sparse matrix A from the operands at two positions.
     pub(super) fn sparsity(&mut self, ptx: &PtxInst<'_>, ty: ScalarType, depth: usize, positions: [usize; 2]) -> Decode<PtxSparsity> {
         let missing = || Missing::new(ptx.spelling());

@@ -32,10 +32,10 @@ use oriole_ptx::types::{ScalarType, StateSpace};
 use oriole_support::{Architecture, Index, Name};
 use rustc_hash::FxHashMap;
 
-use super::finding::Error;
+use super::finding::PtxError;
 use super::program::{
-    Builtin, CallTarget, FIRST_REGISTER, FIRST_TEMPORARY, FunctionCode, GuardPredicate, KernelAttributes, Passed, PtxAction, PtxOp,
-    PtxProgram, PtxSource, Pure, RegisterSlot, Taint,
+    Builtin, CallTarget, FIRST_REGISTER, FIRST_TEMPORARY, FunctionCode, GuardPredicate, KernelAttributes, PassedParameter, PtxAction,
+    PtxOp, PtxProgram, PtxSource, Pure, RegisterSlot, Taint,
 };
 use super::variables::{PtxVariables, member_stride, variable_bytes};
 
@@ -99,10 +99,10 @@ impl Missing {
 }
 
 /// Decodes a whole module; `text` is needed for line numbers only. A function with an unsupported feature fails only when it is called.
-pub(crate) fn decode(module: &Module, text: &[u8]) -> Result<PtxProgram, Error> {
+pub(crate) fn decode(module: &Module, text: &[u8]) -> Result<PtxProgram, PtxError> {
     let lines = LineIndex::new(text);
     let functions = Functions::of(module);
-    let unsupported = |feature: String| Error::Unsupported { feature, line: 0 };
+    let unsupported = |feature: String| PtxError::Unsupported { feature, line: 0 };
     let variables = PtxVariables::new(module, &functions.number).map_err(unsupported)?;
     let mut program = PtxProgram {
         code: Vec::new(),
@@ -178,7 +178,7 @@ impl<'m> Functions<'m> {
 }
 
 /// The state of decoding one function.
-pub(crate) struct Decoder<'m> {
+pub(crate) struct FunctionDecoder<'m> {
     pub(crate) module: &'m Module,
     pub(crate) body: &'m Body,
     pub(crate) functions: &'m Functions<'m>,
@@ -214,10 +214,10 @@ fn decode_function<'m>(
     lines: &LineIndex,
     function: &'m Function,
     body: &'m Body,
-) -> Result<FunctionCode, Error> {
+) -> Result<FunctionCode, PtxError> {
     let entry = program.code.len() as u32;
     let is_kernel = function.kind == FunctionKind::Entry;
-    let mut decoder = Decoder {
+    let mut decoder = FunctionDecoder {
         module,
         body,
         functions,
@@ -248,13 +248,13 @@ fn decode_function<'m>(
             Statement::Instruction(id) => decoder.instruction(id),
             _ => Ok(()),
         };
-        outcome.map_err(|Missing(feature)| Error::Unsupported { feature, line: decoder.line })?;
+        outcome.map_err(|Missing(feature)| PtxError::Unsupported { feature, line: decoder.line })?;
     }
     decoder.guard = None;
     let ending = decoder.ending();
     decoder.push(ending);
-    decoder.resolve_branches().map_err(|Missing(feature)| Error::Unsupported { feature, line: decoder.line })?;
-    let passed = |decoder: &Decoder<'_>, parameters: &[Parameter]| -> Box<[Passed]> {
+    decoder.resolve_branches().map_err(|Missing(feature)| PtxError::Unsupported { feature, line: decoder.line })?;
+    let passed = |decoder: &FunctionDecoder<'_>, parameters: &[Parameter]| -> Box<[PassedParameter]> {
         parameters.iter().map(|parameter| decoder.formal(parameter, open_parameter)).collect()
     };
     let (parameters, results) = if is_kernel {
@@ -280,7 +280,7 @@ pub(crate) fn slots_of(ty: ScalarType) -> u32 {
     if ty.bits() > 64 { 2 } else { 1 }
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Assigns frame offsets to local variables, function parameters and call parameters. Returns the parameter that is an array of unknown
     /// length, if any; it is placed at the end of the frame.
     fn place_variables(&mut self, function: &Function) -> Option<VariableId> {
@@ -344,19 +344,19 @@ impl Decoder<'_> {
     }
 
     /// Describes a formal parameter or result for calls.
-    fn formal(&self, parameter: &Parameter, open: Option<VariableId>) -> Passed {
+    fn formal(&self, parameter: &Parameter, open: Option<VariableId>) -> PassedParameter {
         match *parameter {
             Parameter::Variable(id) => {
                 let offset = self.frame.get(&id).copied().unwrap_or(0);
                 let bytes = if open == Some(id) { 0 } else { variable_bytes(&self.module.variables[id]).unwrap_or(0) };
-                Passed::Frame { offset, bytes }
+                PassedParameter::Frame { offset, bytes }
             }
-            Parameter::Register { ty, lanes, declaration: Some(declaration), .. } => Passed::Registers {
+            Parameter::Register { ty, lanes, declaration: Some(declaration), .. } => PassedParameter::Registers {
                 first: self.slot(self.body.registers[declaration].first, 0),
                 count: lanes.max(1) * slots_of(ty) as u8,
                 bytes: register_bytes(ty),
             },
-            Parameter::Register { .. } => Passed::Nothing,
+            Parameter::Register { .. } => PassedParameter::Nothing,
         }
     }
 

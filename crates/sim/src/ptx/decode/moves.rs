@@ -4,11 +4,11 @@ use oriole_ptx::ast;
 use oriole_ptx::table::Slot as FormSlot;
 use oriole_ptx::types::ScalarType;
 
-use super::{Decode, Decoder, Missing, PtxInst};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::{PtxSource, Pure, RegisterSlot, SINK, Taint};
 use crate::ptx::variables::low_bits;
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes `mov`.
     pub(crate) fn mov(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let ty = ptx.ty();

@@ -4,11 +4,11 @@ use oriole_ptx::ast::{self, AddressBase, RegisterId};
 use oriole_ptx::table::Component;
 use oriole_ptx::types::{ScalarType, StateSpace};
 
-use super::{Decode, Decoder, Missing, slots_of};
+use super::{Decode, FunctionDecoder, Missing, slots_of};
 use crate::ptx::program::{PtxAction, PtxAddress, PtxSource, PtxSpace, Pure, RegisterSlot, SINK, Taint};
-use crate::ptx::variables::{Home, constant_bits, function_address, integer_bits, low_bits};
+use crate::ptx::variables::{VariableHome, constant_bits, function_address, integer_bits, low_bits};
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Returns the slot of a register, or of one element of a vector register.
     pub(crate) fn slot(&self, register: RegisterId, element: u8) -> RegisterSlot {
         let declaration = self.body.declaration_of(register);
@@ -225,15 +225,15 @@ impl Decoder<'_> {
             return Ok(of(base, 0, false));
         }
         match self.program.variables.home(self.module, id) {
-            Some(Home::Global(number)) => {
+            Some(VariableHome::Global(number)) => {
                 let base = self.global_address(number, offset);
                 Ok(of(base, 0, false))
             }
-            Some(Home::Constant(start)) => {
+            Some(VariableHome::Constant(start)) => {
                 let base = self.constant((offset + i64::from(start)) as u64);
                 Ok(of(base, 0, false))
             }
-            Some(Home::Shared(start)) => {
+            Some(VariableHome::Shared(start)) => {
                 let base = self.shared_address((offset + i64::from(start)) as u64);
                 Ok(of(base, 0, false))
             }

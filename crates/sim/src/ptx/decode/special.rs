@@ -2,10 +2,10 @@
 
 use oriole_ptx::table::SpecialRegister;
 
-use super::{Decode, Decoder, Missing};
+use super::{Decode, FunctionDecoder, Missing};
 use crate::ptx::program::{PtxAction, PtxSpecialRegister, RegisterSlot};
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Emits a read of a special register into a temporary and returns its slot.
     pub(crate) fn special(&mut self, special: SpecialRegister) -> Decode<RegisterSlot> {
         let register = find(special).ok_or_else(|| Missing::new(format!("the special register {special}")))?;

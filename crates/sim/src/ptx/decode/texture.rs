@@ -6,8 +6,8 @@ use oriole_ptx::ast::{self, AddressBase, FormShape, ValueType};
 use oriole_ptx::table::{Opcode, Slot as FormSlot};
 use oriole_ptx::types::ScalarType;
 
-use super::{Decode, Decoder, Missing, PtxInst};
-use crate::image::Outside;
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
+use crate::image::OutsideAccess;
 use crate::ptx::program::{ImageAccess, ImageAccessKind, PtxAction, PtxSource, RegisterSlot};
 use crate::sampling::Geometry;
 
@@ -41,7 +41,7 @@ fn names(ptx: &PtxInst<'_>, spellings: &[&str]) -> bool {
     ptx.form.modifiers.iter().any(|value| spellings.contains(&value.modifier.spelling()))
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     pub(crate) fn texture(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let access = match ptx.form.opcode {
             Opcode::Tex => self.fetch(ptx)?,
@@ -143,9 +143,9 @@ impl Decoder<'_> {
 
     fn surface(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
         let outside = match () {
-            () if names(ptx, &["trap"]) => Outside::Trap,
-            () if names(ptx, &["clamp"]) => Outside::Clamp,
-            () if names(ptx, &["zero"]) => Outside::Zero,
+            () if names(ptx, &["trap"]) => OutsideAccess::Trap,
+            () if names(ptx, &["clamp"]) => OutsideAccess::Clamp,
+            () if names(ptx, &["zero"]) => OutsideAccess::Zero,
             () => return self.unsupported(ptx),
         };
         if !names(ptx, &["b"]) {

@@ -6,7 +6,7 @@ use oriole_ptx::types::ScalarType;
 use oriole_sem::video::{BitRange, MultiplyAdd, Operation, Scalar, Secondary, Simd};
 
 use super::compare::comparison;
-use super::{Decode, Decoder, Missing, PtxInst};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::PtxSource;
 
 /// An operand with the signs and selectors of video instructions.
@@ -45,7 +45,7 @@ fn signedness(ptx: &PtxInst<'_>) -> [bool; 3] {
     [FormSlot::Dtype, FormSlot::Atype, FormSlot::Btype].map(|slot| ptx.form.scalar_type(slot).is_some_and(ScalarType::is_signed))
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     fn video_operand(&self, operand: ast::Operand) -> PtxVideoOperand {
         let ast::Operand::Selected(list) = operand else {
             return PtxVideoOperand { operand, selector: None, is_negated: false };

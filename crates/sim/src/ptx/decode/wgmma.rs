@@ -8,7 +8,7 @@ use oriole_sem::warpgroup::{Arithmetic, Major};
 
 use super::integer::int_type;
 use super::mma::{is_sparse, shape};
-use super::{Decode, Decoder, Missing, PtxInst};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::{GroupMatrix, GroupProduct, PtxAction, PtxSource};
 
 /// Returns the format of an 8-bit float.
@@ -35,7 +35,7 @@ fn arithmetic(ptx: &PtxInst<'_>, negates: bool) -> Option<Arithmetic> {
     })
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes `wgmma`. The interpreter computes a product at once, so fences, groups and waits do nothing.
     pub(crate) fn warpgroup(&mut self, ptx: &PtxInst<'_>) -> Decode {
         self.converge();

@@ -64,14 +64,20 @@ struct BarrierState {
 }
 
 /// A block that is running.
-pub(crate) struct Resident {
+pub(crate) struct ResidentPtxBlock {
     pub(crate) block: PtxBlock,
     pub(super) warps: Vec<PtxWarp>,
 }
 
-impl Resident {
+impl ResidentPtxBlock {
     /// Starts a block: makes its warps, shared memory and barriers.
-    pub(crate) fn new(machine: &LaunchState<'_>, index: [u32; 3], rank: u32, function: &FunctionCode, shared_bytes: u32) -> Resident {
+    pub(crate) fn new(
+        machine: &LaunchState<'_>,
+        index: [u32; 3],
+        rank: u32,
+        function: &FunctionCode,
+        shared_bytes: u32,
+    ) -> ResidentPtxBlock {
         let threads = machine.threads();
         let undefined = machine.options.undefined_values;
         let warps: Vec<PtxWarp> = (0..threads.div_ceil(LANES as u32))
@@ -88,7 +94,7 @@ impl Resident {
         let arrivals = ClusterArrivals::new(warps.len());
         let barriers = vec![BarrierState::default(); BARRIERS];
         let block = PtxBlock { index, rank, arrivals, shared, races, barriers, ..PtxBlock::default() };
-        Resident { block, warps }
+        ResidentPtxBlock { block, warps }
     }
 
     pub(crate) fn is_finished(&self) -> bool {

@@ -7,7 +7,7 @@ use super::warp::{CallFrame, LANES, PtxWarp, lanes_of};
 use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{
-    Builtin, CallTarget, Callee, FUNCTION_BASE, FUNCTION_SPACING, FunctionCode, Passed, PtxAction, PtxCall, PtxSpace,
+    Builtin, CallTarget, Callee, FUNCTION_BASE, FUNCTION_SPACING, FunctionCode, PassedParameter, PtxAction, PtxCall, PtxSpace,
 };
 
 /// Maximum call depth of a thread.
@@ -174,7 +174,7 @@ impl PtxWarp {
             .parameters
             .iter()
             .zip(parcels)
-            .filter_map(|(parameter, parcel)| matches!(parameter, Passed::Frame { bytes: 0, .. }).then_some(parcel.bytes.len()))
+            .filter_map(|(parameter, parcel)| matches!(parameter, PassedParameter::Frame { bytes: 0, .. }).then_some(parcel.bytes.len()))
             .sum();
         self.enter(lane, function, machine.options.undefined_values, extra as u32);
         for (&parameter, parcel) in function.parameters.iter().zip(parcels) {
@@ -185,14 +185,14 @@ impl PtxWarp {
     }
 
     /// Copies a parameter out of the thread's current frame.
-    fn collect(&self, machine: &LaunchState<'_>, lane: usize, passed: Passed) -> ParameterBytes {
+    fn collect(&self, machine: &LaunchState<'_>, lane: usize, passed: PassedParameter) -> ParameterBytes {
         match passed {
-            Passed::Frame { offset, bytes } => {
+            PassedParameter::Frame { offset, bytes } => {
                 let start = (self.local_base[lane] + offset) as usize;
                 let (local, end) = (&self.locals[lane], start + bytes as usize);
                 ParameterBytes { bytes: local.bytes[start..end].to_vec(), undefined: local.undefined[start..end].to_vec() }
             }
-            Passed::Registers { first, count, bytes } => {
+            PassedParameter::Registers { first, count, bytes } => {
                 let mut parcel = ParameterBytes::default();
                 for number in 0..u32::from(count) {
                     let index = self.index(first + number, lane);
@@ -201,27 +201,27 @@ impl PtxWarp {
                 }
                 parcel
             }
-            Passed::Value { source, bytes } => {
+            PassedParameter::Value { source, bytes } => {
                 let value = self.read(&machine.pool, source, lane);
                 let undefined = self.read_undefined(source, lane);
                 let cut = |bits: u64| bits.to_le_bytes()[..usize::from(bytes)].to_vec();
                 ParameterBytes { bytes: cut(value), undefined: cut(undefined) }
             }
-            Passed::Nothing => ParameterBytes::default(),
+            PassedParameter::Nothing => ParameterBytes::default(),
         }
     }
 
     /// Copies a parameter into the thread's current frame.
-    fn deliver(&mut self, lane: usize, passed: Passed, parcel: &ParameterBytes) {
+    fn deliver(&mut self, lane: usize, passed: PassedParameter, parcel: &ParameterBytes) {
         match passed {
-            Passed::Frame { offset, bytes } => {
+            PassedParameter::Frame { offset, bytes } => {
                 let start = (self.local_base[lane] + offset) as usize;
                 let count = if bytes == 0 { parcel.bytes.len() } else { parcel.bytes.len().min(bytes as usize) };
                 let local = &mut self.locals[lane];
                 local.bytes[start..start + count].copy_from_slice(&parcel.bytes[..count]);
                 local.undefined[start..start + count].copy_from_slice(&parcel.undefined[..count]);
             }
-            Passed::Registers { first, count, bytes } => {
+            PassedParameter::Registers { first, count, bytes } => {
                 let size = usize::from(bytes);
                 for number in 0..usize::from(count) {
                     let value = parcel.number(number * size, size);
@@ -229,7 +229,7 @@ impl PtxWarp {
                     self.write_with(first + number as u32, lane, value, undefined);
                 }
             }
-            Passed::Value { .. } | Passed::Nothing => {}
+            PassedParameter::Value { .. } | PassedParameter::Nothing => {}
         }
     }
 

@@ -6,7 +6,7 @@
 //! **The barrier** of the cluster (`barrier.cluster`): a thread arrives, and waits later for the end of the phase in which it arrived. A
 //! phase ends when all threads of the cluster that have not exited have arrived.
 
-use super::block::{PtxBlock, Resident};
+use super::block::{PtxBlock, ResidentPtxBlock};
 use super::warp::{PtxWarp, lanes_of};
 use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
@@ -74,7 +74,7 @@ fn phase_key(phase: u64) -> u64 {
 /// A cluster that is running.
 pub(crate) struct Cluster {
     /// The blocks, by rank.
-    members: Vec<Resident>,
+    members: Vec<ResidentPtxBlock>,
 }
 
 impl Cluster {
@@ -84,13 +84,13 @@ impl Cluster {
         let members = (0..machine.cluster_blocks).map(|rank| {
             let inside = [rank % x, rank / x % y, rank / x / y];
             let index = std::array::from_fn(|axis| first[axis] + inside[axis]);
-            Resident::new(machine, index, rank, function, shared_bytes)
+            ResidentPtxBlock::new(machine, index, rank, function, shared_bytes)
         });
         Cluster { members: members.collect() }
     }
 
     pub(crate) fn is_finished(&self) -> bool {
-        self.members.iter().all(Resident::is_finished)
+        self.members.iter().all(ResidentPtxBlock::is_finished)
     }
 
     /// Runs all blocks in turns, for `rounds` rounds or until the cluster ends.

@@ -14,7 +14,7 @@ use super::warp::{PtxWarp, lanes_of};
 use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{
-    Bulk, Mbarrier, MbarrierKind, PtxAction, PtxSource, PtxSpace, RANK_BITS, RANK_SHIFT, SHARED_WINDOW, StoreAsync, Update,
+    Bulk, PtxAction, PtxMbarrier, PtxMbarrierKind, PtxSource, PtxSpace, RANK_BITS, RANK_SHIFT, SHARED_WINDOW, StoreAsync, Update,
 };
 use crate::tensor_map::{self, TensorMap};
 
@@ -93,7 +93,7 @@ impl PtxWarp {
         &mut self,
         machine: &mut LaunchState<'_>,
         block: &mut PtxBlock,
-        op: &Mbarrier,
+        op: &PtxMbarrier,
         active: u32,
         line: u32,
     ) -> Result<(), Stop> {
@@ -107,7 +107,7 @@ impl PtxWarp {
                 return Err(fail(self, machine, block, format!("no barrier can be at {:#x}", place.address)));
             }
             let at = place.address;
-            if op.kind == MbarrierKind::Init {
+            if op.kind == PtxMbarrierKind::Init {
                 let count = count & 0xffff_ffff;
                 if !(1..=MOST_ARRIVALS).contains(&count) {
                     return Err(fail(self, machine, block, format!("a barrier cannot expect {count} arrivals")));
@@ -115,10 +115,10 @@ impl PtxWarp {
                 block.mbarriers.barriers.insert(at, Contents { expected: count, pending: count, transactions: 0, parity: 0 });
                 continue;
             }
-            if matches!(op.kind, MbarrierKind::TestState | MbarrierKind::TestParity) {
+            if matches!(op.kind, PtxMbarrierKind::TestState | PtxMbarrierKind::TestParity) {
                 self.complete_loads(machine, block, at)?;
             }
-            if op.kind == MbarrierKind::AfterCopies {
+            if op.kind == PtxMbarrierKind::AfterCopies {
                 self.wait_copies(machine, block, 1 << lane, 0, true)?;
             }
             let Some(mut barrier) = block.mbarriers.barriers.get(&at).copied() else {
@@ -128,25 +128,25 @@ impl PtxWarp {
             let thread = self.thread(lane);
             let state = barrier.parity << PARITY | barrier.pending;
             match op.kind {
-                MbarrierKind::Init => {}
-                MbarrierKind::Invalidate => {
+                PtxMbarrierKind::Init => {}
+                PtxMbarrierKind::Invalidate => {
                     block.mbarriers.barriers.remove(&at);
                     continue;
                 }
-                MbarrierKind::ExpectTransactions => barrier.transactions += i64::from(count as u32),
-                MbarrierKind::CompleteTransactions => {
+                PtxMbarrierKind::ExpectTransactions => barrier.transactions += i64::from(count as u32),
+                PtxMbarrierKind::CompleteTransactions => {
                     barrier.transactions -= i64::from(count as u32);
                     barrier.end_phase();
                 }
-                MbarrierKind::TestState | MbarrierKind::TestParity => {
-                    let parity = if op.kind == MbarrierKind::TestParity { count & 1 } else { count >> PARITY };
+                PtxMbarrierKind::TestState | PtxMbarrierKind::TestParity => {
+                    let parity = if op.kind == PtxMbarrierKind::TestParity { count & 1 } else { count >> PARITY };
                     let is_complete = barrier.parity != parity;
                     if is_complete && let Some(races) = &mut block.races {
                         races.strong_read(thread, key, true);
                     }
                     self.write(op.destination, lane, u64::from(is_complete));
                 }
-                MbarrierKind::Arrive { drops, expects, completes } => {
+                PtxMbarrierKind::Arrive { drops, expects, completes } => {
                     let arrivals = if expects { 1 } else { count & 0xffff_ffff };
                     if expects {
                         barrier.transactions += i64::from(count as u32);
@@ -166,7 +166,7 @@ impl PtxWarp {
                     self.write(op.destination, lane, state);
                 }
                 // Without `.noinc` the arrival is one that the phase does not expect, so nothing remains to be counted.
-                MbarrierKind::AfterCopies => {
+                PtxMbarrierKind::AfterCopies => {
                     if count != 0 {
                         if barrier.pending == 0 {
                             return Err(fail(self, machine, block, "an arrival at a barrier that waits for none".to_owned()));

@@ -25,10 +25,10 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashSet;
 
-use super::finding::{Error, FindingKind, UndefinedBehavior};
+use super::finding::{FindingKind, PtxError, UndefinedBehavior};
 use super::program::{CallTarget, Callee, PtxAction, PtxProgram, RANK_BYTES};
-use super::variables::Image;
-use super::{Options, Report};
+use super::variables::ImageVariable;
+use super::{PtxOptions, PtxReport};
 use crate::Launch;
 use crate::memory::GlobalMemory;
 use block::PtxBlock;
@@ -59,7 +59,7 @@ pub(crate) struct LaunchState<'a> {
     /// The bytes of the kernel's parameters.
     pub(crate) parameters: Vec<u8>,
     pub(crate) memory: &'a mut GlobalMemory,
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a PtxOptions,
     pub(crate) launch: &'a Launch,
     /// Blocks per cluster along x, y, z, if the kernel declares it.
     pub(crate) cluster: Option<[u32; 3]>,
@@ -86,12 +86,12 @@ pub(crate) struct LaunchState<'a> {
 /// Runs a kernel to completion.
 pub(crate) fn run(
     program: &PtxProgram,
-    image: &Image,
+    image: &ImageVariable,
     launch: &Launch,
     memory: &mut GlobalMemory,
-    options: &Options,
-) -> Result<Report, Error> {
-    let unknown = || Error::Launch(format!("there is no kernel {}", launch.kernel));
+    options: &PtxOptions,
+) -> Result<PtxReport, PtxError> {
+    let unknown = || PtxError::Launch(format!("there is no kernel {}", launch.kernel));
     let &number = program.kernels.get(&launch.kernel).ok_or_else(unknown)?;
     check_callees(program, number)?;
     let CallTarget::Code(function) = &program.functions[number as usize] else { return Err(unknown()) };
@@ -101,30 +101,35 @@ pub(crate) fn run(
         kernel.required_block.is_some_and(|size| size != launch.block) || kernel.most_threads.is_some_and(|most| threads > most);
     if !(1..=1024).contains(&threads) || blocks == 0 || is_refused {
         let Launch { kernel, grid, block, .. } = launch;
-        return Err(Error::Launch(format!("{kernel} cannot be launched with a grid of {grid:?} blocks of {block:?} threads")));
+        return Err(PtxError::Launch(format!("{kernel} cannot be launched with a grid of {grid:?} blocks of {block:?} threads")));
     }
     if launch.is_too_large() {
-        return Err(Error::Launch(format!("a grid of {:?} blocks is too large for the interpreter", launch.grid)));
+        return Err(PtxError::Launch(format!("a grid of {:?} blocks is too large for the interpreter", launch.grid)));
     }
     let shared_bytes = program.variables.shared_bytes.saturating_add(launch.shared_bytes);
     if u64::from(function.frame_bytes) >= MAX_LOCAL || shared_bytes > MOST_SHARED {
         let (local, kernel) = (function.frame_bytes, &launch.kernel);
-        return Err(Error::Launch(format!("{kernel} has {local} bytes of local and {shared_bytes} of shared memory, which is too much")));
+        return Err(PtxError::Launch(format!(
+            "{kernel} has {local} bytes of local and {shared_bytes} of shared memory, which is too much"
+        )));
     }
-    let cluster = launch.cluster_shape(kernel.cluster).map_err(Error::Launch)?;
+    let cluster = launch.cluster_shape(kernel.cluster).map_err(PtxError::Launch)?;
     let cluster_blocks: u32 = cluster.iter().product();
     if cluster_blocks > 1 && u64::from(shared_bytes) > RANK_BYTES {
-        return Err(Error::Launch(format!("{} has {shared_bytes} bytes of shared memory, which is too much for clusters", launch.kernel)));
+        return Err(PtxError::Launch(format!(
+            "{} has {shared_bytes} bytes of shared memory, which is too much for clusters",
+            launch.kernel
+        )));
     }
     let mut parameters = vec![0; kernel.parameter_bytes as usize];
     if launch.arguments.len() != kernel.parameters.len() {
         let (given, wanted) = (launch.arguments.len(), kernel.parameters.len());
-        return Err(Error::Launch(format!("{} takes {wanted} parameters, {given} are given", launch.kernel)));
+        return Err(PtxError::Launch(format!("{} takes {wanted} parameters, {given} are given", launch.kernel)));
     }
     for (argument, &(start, bytes)) in launch.arguments.iter().zip(&kernel.parameters) {
         if argument.len() != bytes as usize {
             let given = argument.len();
-            return Err(Error::Launch(format!("a parameter of {} has {bytes} bytes, {given} are given", launch.kernel)));
+            return Err(PtxError::Launch(format!("a parameter of {} has {bytes} bytes, {given} are given", launch.kernel)));
         }
         parameters[start as usize..(start + bytes) as usize].copy_from_slice(argument);
     }
@@ -184,10 +189,10 @@ pub(crate) fn run(
             Ok(())
         });
         if let Err(fault) = outcome {
-            return Err(Error::Fault { fault: *fault, earlier: machine.findings });
+            return Err(PtxError::Fault { fault: *fault, earlier: machine.findings });
         }
     }
-    Ok(Report { findings: machine.findings, instructions: machine.instructions, output: machine.output })
+    Ok(PtxReport { findings: machine.findings, instructions: machine.instructions, output: machine.output })
 }
 
 /// Runs a cluster until it finishes, polls memory, or has used its turns.
@@ -203,7 +208,7 @@ fn take_turn(machine: &mut LaunchState<'_>, block: &mut Cluster) -> Result<(), S
 }
 
 /// Checks that the interpreter supports all functions that a kernel calls directly or indirectly by name.
-fn check_callees(program: &PtxProgram, kernel: u32) -> Result<(), Error> {
+fn check_callees(program: &PtxProgram, kernel: u32) -> Result<(), PtxError> {
     let mut seen = FxHashSet::from_iter([kernel]);
     let mut open = vec![kernel];
     while let Some(number) = open.pop() {

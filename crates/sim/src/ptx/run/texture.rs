@@ -101,7 +101,7 @@ impl PtxWarp {
         lane: usize,
         place: [i32; 3],
         element_bytes: usize,
-        outside: crate::image::Outside,
+        outside: crate::image::OutsideAccess,
     ) -> Result<(), String> {
         let image = machine.memory.image(self.read(&machine.pool, access.handle, lane) as u32)?;
         if access.values.is_empty() {

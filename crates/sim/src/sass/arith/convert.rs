@@ -138,15 +138,15 @@ pub fn float_to_integer(site: &Site<'_>) -> Built {
 
 /// An integer operand: a register or pair, or the byte or half of a register that its suffix selects.
 #[derive(Clone, Copy)]
-struct Whole {
+struct IntegerOperand {
     source: WideSource,
     narrow: Source,
     kind: Int,
     shift: u32,
 }
 
-impl Whole {
-    fn of(operands: &mut Operands<'_>, kind: Int) -> Result<Whole, UnsupportedInst> {
+impl IntegerOperand {
+    fn of(operands: &mut Operands<'_>, kind: Int) -> Result<IntegerOperand, UnsupportedInst> {
         let (source, narrow, signs) = if kind.bits == 64 {
             let input = operands.wide_input()?;
             (input.source, Source::Immediate(0), input.negate || input.absolute || input.invert)
@@ -159,7 +159,7 @@ impl Whole {
         }
         let shifts = [(".B1", 8), (".B2", 16), (".B3", 24), (".H1", 16)];
         let shift = shifts.iter().find(|(suffix, _)| operands.last_has(suffix)).map_or(0, |&(_, shift)| shift);
-        Ok(Whole { source, narrow, kind, shift })
+        Ok(IntegerOperand { source, narrow, kind, shift })
     }
 
     fn read(self, warp: &Warp) -> WideLanes {
@@ -177,7 +177,7 @@ pub fn integer_to_float(site: &Site<'_>) -> Built {
     let mode = float_mode(site);
     let mut operands = site.operands();
     let d = place(&mut operands, to == F64)?;
-    let a = Whole::of(&mut operands, from)?;
+    let a = IntegerOperand::of(&mut operands, from)?;
     operands.end()?;
     let nearest = mode == Mode::RN && to == F32;
     Ok(compute(move |warp, mask| {

@@ -4,7 +4,7 @@ use oriole_isa::Opcode;
 
 use super::AccessWidth;
 use super::address::AddressSum;
-use super::space::{self, Space, Where};
+use super::space::{self, MemoryPlace, Space};
 use crate::sass::fault::Fault;
 use crate::sass::site::{Operands, Site};
 use crate::sass::step::{Built, UnsupportedInst, access};
@@ -164,10 +164,10 @@ pub fn query_space(site: &Site<'_>) -> Built {
         let holds = |address: u64| {
             let place = Space::Generic.locate(address, map);
             match wanted {
-                0 => matches!(place, Where::Cluster(offset) if offset / WINDOW_BYTES == rank),
-                1 => matches!(place, Where::Cluster(_)),
-                2 => matches!(place, Where::Local(_)),
-                _ => matches!(place, Where::Global(_) | Where::Constant(..)),
+                0 => matches!(place, MemoryPlace::Cluster(offset) if offset / WINDOW_BYTES == rank),
+                1 => matches!(place, MemoryPlace::Cluster(_)),
+                2 => matches!(place, MemoryPlace::Local(_)),
+                _ => matches!(place, MemoryPlace::Global(_) | MemoryPlace::Constant(..)),
             }
         };
         let bits = (0..32).fold(0, |bits, lane| bits | u32::from(holds(addresses[lane])) << lane);
