@@ -5,6 +5,7 @@
 //! larger than the bounded recursions of the compiler need.
 
 use std::any::Any;
+use std::hint::black_box;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,6 +14,10 @@ use std::{env, fs, thread};
 
 /// Stack size in bytes of the thread that does the work. Only the used part takes memory.
 const STACK_BYTES: usize = 64 << 20;
+/// Size of a block that the allocator maps and unmaps separately, to raise its limits.
+const RAISED_LIMIT_BYTES: usize = 16 << 20;
+/// Size by which the heap of the thread grows at the start.
+const HEAP_BYTES: usize = 8 << 20;
 /// Environment variable that causes a panic, for tests of panic handling. See `docs/architecture.md`.
 const PROVOKE: &str = "ORIOLE_PROVOKE_PANIC";
 /// Where bugs are reported.
@@ -63,13 +68,26 @@ pub fn provoke() {
 /// Runs `body` on a thread with a large stack and catches panics.
 fn on_large_stack(body: impl FnOnce() -> ExitCode + Send) -> thread::Result<ExitCode> {
     let body = Mutex::new(Some(body));
-    let call = || panic::catch_unwind(AssertUnwindSafe(|| lock(&body).take().map(|body| body())));
+    let call = || {
+        reserve_heap();
+        panic::catch_unwind(AssertUnwindSafe(|| lock(&body).take().map(|body| body())))
+    };
     thread::scope(|scope| match thread::Builder::new().name("main".into()).stack_size(STACK_BYTES).spawn_scoped(scope, call) {
         Ok(thread) => thread.join().and_then(|result| result),
         // If no thread can be created, run on the current stack.
         Err(_) => call(),
     })
     .map(|code| code.unwrap_or(ExitCode::FAILURE))
+}
+
+/// Lets the allocator of the C library grow the heap of this thread once. By default, glibc enlarges the heap of a thread page by page, with
+/// a system call each, and returns its end to the system whenever 128 KiB of it are free: more than 100 system calls for a small kernel.
+/// Freeing a large block raises that limit to twice its size, and a block that is smaller comes from the heap and stays there. No memory is
+/// touched.
+fn reserve_heap() {
+    for bytes in [RAISED_LIMIT_BYTES, HEAP_BYTES] {
+        drop(black_box(Vec::<u8>::with_capacity(bytes)));
+    }
 }
 
 /// Panic hook: records the first panic and prints nothing.

@@ -68,6 +68,7 @@ impl Classes {
     }
 
     /// Returns the class of an opcode with these modifiers: that of the first rule whose modifiers are all present.
+    #[inline]
     pub fn of(&self, opcode: Opcode, modifiers: &[Symbol]) -> SchedClass {
         let rules = self.rules[opcode as usize];
         match rules {
@@ -91,6 +92,7 @@ impl Classes {
 
 impl SchedClass {
     /// Returns the class of an instruction.
+    #[inline]
     pub fn of(instruction: &Instruction) -> SchedClass {
         Classes::get().of(instruction.opcode, &instruction.modifiers)
     }
@@ -106,6 +108,7 @@ impl SchedClass {
     }
 
     /// Returns the row of the class table.
+    #[inline]
     pub fn row(self) -> &'static ClassRow {
         &Classes::get().table.classes[self.index()]
     }
@@ -140,6 +143,7 @@ impl SchedClass {
     }
 
     /// Returns the port by which register number `part` of a result is written, or `None` if the class writes no register of this file.
+    #[inline]
     pub fn write_port(self, file: RegFile, part: usize) -> Option<Port> {
         let ports = &self.row().writes[file_index(file)?];
         ports.get(part).or(ports.last()).map(|&port| Port(port))
@@ -147,6 +151,7 @@ impl SchedClass {
 
     /// Returns the port by which register number `part` of source number `slot` is read, or `None` if the class reads no register of this
     /// file.
+    #[inline]
     pub fn read_port(self, file: RegFile, slot: usize, part: usize) -> Option<Port> {
         let slots = &self.row().reads[file_index(file)?];
         let ports = slots.get(slot).or(slots.last())?;
@@ -155,6 +160,7 @@ impl SchedClass {
 }
 
 /// Returns the index of a register file among those that have latency grids.
+#[inline]
 pub fn file_index(file: RegFile) -> Option<usize> {
     match file {
         RegFile::General => Some(0),

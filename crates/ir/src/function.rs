@@ -12,6 +12,9 @@ use crate::operand::{Class, Guard, Operand, OperandKind, Part, Reference, Refere
 /// The start of the names of functions that compute the slow path of an operation; see [`Function::calls_slow_path`].
 pub const SLOW_PATH_PREFIX: &str = "__oriole_slow_";
 
+/// Number of operands of a typical instruction.
+const TYPICAL_OPERANDS: usize = 3;
+
 /// Whether a function is launched by the host or called by other functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FunctionKind {
@@ -78,6 +81,12 @@ impl Function {
         }
     }
 
+    /// Reserves memory for `additional` more instructions with a typical number of operands.
+    pub fn reserve_insts(&mut self, additional: usize) {
+        self.insts.reserve(additional);
+        self.operands.reserve(additional * TYPICAL_OPERANDS);
+    }
+
     /// Returns the entry block.
     pub fn entry(&self) -> Block {
         self.layout[0]
@@ -94,6 +103,7 @@ impl Function {
     }
 
     /// Returns all registers of a value.
+    #[inline]
     pub fn whole(&self, value: Value) -> Part {
         Part { value, first: 0, count: self.values[value].width }
     }
@@ -138,6 +148,7 @@ impl Function {
     }
 
     /// Returns the operands of an instruction in syntax order; written operands come first.
+    #[inline]
     pub fn operands(&self, inst: Inst) -> &[Operand] {
         let data = &self.insts[inst];
         let start = data.first_operand as usize;
@@ -145,6 +156,7 @@ impl Function {
     }
 
     /// Returns the operands of an instruction for modification.
+    #[inline]
     pub fn operands_mut(&mut self, inst: Inst) -> &mut [Operand] {
         let data = &self.insts[inst];
         let start = data.first_operand as usize;
@@ -152,6 +164,7 @@ impl Function {
     }
 
     /// Returns the operands of an instruction for modification, and the classes of all values.
+    #[inline]
     pub fn operands_and_classes(&mut self, inst: Inst) -> (&mut [Operand], &IndexVec<Value, Class>) {
         let data = &self.insts[inst];
         let start = data.first_operand as usize;
@@ -159,6 +172,7 @@ impl Function {
     }
 
     /// Returns the operands that an instruction writes.
+    #[inline]
     pub fn results(&self, inst: Inst) -> &[Operand] {
         let data = &self.insts[inst];
         let start = data.first_operand as usize;
@@ -166,16 +180,19 @@ impl Function {
     }
 
     /// Returns the operands that an instruction reads, without its guard.
+    #[inline]
     pub fn sources(&self, inst: Inst) -> &[Operand] {
         self.sources_of(&self.insts[inst])
     }
 
+    #[inline]
     fn sources_of(&self, data: &Instruction) -> &[Operand] {
         let start = data.first_operand as usize;
         &self.operands[start + usize::from(data.result_count)..start + data.operand_count as usize]
     }
 
     /// Returns the operands that an instruction reads, for modification.
+    #[inline]
     pub fn sources_mut(&mut self, inst: Inst) -> &mut [Operand] {
         let count = self.insts[inst].result_count();
         &mut self.operands_mut(inst)[count..]
@@ -195,12 +212,14 @@ impl Function {
     }
 
     /// Returns the values that an instruction writes.
+    #[inline]
     pub fn defined(&self, inst: Inst) -> impl Iterator<Item = Value> + '_ {
         self.results(inst).iter().filter_map(Operand::value)
     }
 
     /// Returns the parts of values that an instruction reads, including tied operands and the guard. A phi reads its sources at the ends
     /// of the predecessors.
+    #[inline]
     pub fn used(&self, inst: Inst) -> impl Iterator<Item = Part> + '_ {
         let data = &self.insts[inst];
         let guard = match &data.guard {
@@ -221,11 +240,13 @@ impl Function {
 
     /// Returns whether an instruction calls the slow path of an operation such as division. Such a function computes its results from its
     /// arguments alone: it accesses no memory, waits for no thread, and writes no uniform register.
+    #[inline]
     pub fn calls_slow_path(&self, inst: Inst) -> bool {
         self.insts[inst].is_machine(Opcode::CALL) && self.callee(inst).is_some_and(|name| name.starts_with(SLOW_PATH_PREFIX))
     }
 
     /// Returns whether an instruction is a warpgroup matrix product, which reads and writes its registers asynchronously.
+    #[inline]
     pub fn is_warpgroup_product(&self, inst: Inst) -> bool {
         self.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
     }

@@ -90,7 +90,14 @@ impl Filler {
 
     /// Matches all modifiers to the pieces of a form; returns false if that is not possible. Tries a greedy match first (the longest
     /// spelling at each field), and searches all matches only if the greedy one fails.
+    #[inline]
     pub(crate) fn pieces(&mut self, pieces: &[Piece], symbols: &[Symbol]) -> bool {
+        // Most operands have no suffixes.
+        if pieces.is_empty() { symbols.is_empty() } else { self.nonempty_pieces(pieces, symbols) }
+    }
+
+    /// Does the same as [`Filler::pieces`] for a form that has any piece.
+    fn nonempty_pieces(&mut self, pieces: &[Piece], symbols: &[Symbol]) -> bool {
         let start = *self;
         if self.take(pieces, symbols) {
             return true;

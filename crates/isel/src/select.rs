@@ -22,6 +22,9 @@ use crate::runtime;
 use crate::tensor::TensorMemoryUse;
 use crate::variable_layout::VariableLayout;
 
+/// Number of instructions that selection makes of one PTX instruction in a typical function, copies and phis included.
+const TYPICAL_EXPANSION: usize = 3;
+
 /// The result of selecting one function.
 pub struct Selected {
     /// The function in Ori, before SSA construction.
@@ -65,7 +68,9 @@ pub fn select_function_with(
     let Some(body) = function.body.as_deref() else { return Err(vec![Unsupported::new("a function without body")]) };
     let is_kernel = function.kind == ast::FunctionKind::Entry;
     let kind = if is_kernel { FunctionKind::Kernel } else { FunctionKind::Device };
-    let mut b = Builder::new(Function::new(module.name(function.name), kind));
+    let mut selected = Function::new(module.name(function.name), kind);
+    selected.reserve_insts(body.instructions.len() * TYPICAL_EXPANSION);
+    let mut b = Builder::new(selected);
     b.templates = std::mem::take(&mut caches.templates);
     let mut select = Select {
         b,

@@ -21,9 +21,11 @@ macro_rules! define_index {
         pub struct $name(u32);
 
         impl $crate::Index for $name {
+            #[inline]
             fn new(position: usize) -> Self {
                 $name(u32::try_from(position).expect("more than 2^32 entities of one kind"))
             }
+            #[inline]
             fn position(self) -> usize {
                 self.0 as usize
             }
@@ -63,6 +65,11 @@ impl<I: Index, T> IndexVec<I, T> {
         let index = I::new(self.items.len());
         self.items.push(item);
         index
+    }
+
+    /// Reserves memory for `additional` more items.
+    pub fn reserve(&mut self, additional: usize) {
+        self.items.reserve(additional);
     }
 
     /// Changes the number of items to `len`; new items are copies of `item`.

@@ -48,11 +48,13 @@ impl ControlFlow {
     }
 
     /// Returns the predecessors of a block in layout order, including unreachable ones.
+    #[inline]
     pub fn predecessors(&self, block: Block) -> &[Block] {
         self.predecessors.of(block)
     }
 
     /// Returns the successors of a block in the order of its branches.
+    #[inline]
     pub fn successors(&self, block: Block) -> &[Block] {
         self.successors.of(block)
     }
@@ -63,6 +65,7 @@ impl ControlFlow {
     }
 
     /// Returns the position of a block in [`ControlFlow::reverse_post_order`]; `None` if the block is unreachable.
+    #[inline]
     pub fn position(&self, block: Block) -> Option<usize> {
         self.position.get(block).copied().filter(|&position| position != UNREACHED).map(|position| position as usize)
     }

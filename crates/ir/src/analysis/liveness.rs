@@ -38,6 +38,7 @@ struct ValueRange {
 }
 
 impl ValueRange {
+    #[inline]
     fn of(self, values: &[Value]) -> &[Value] {
         &values[self.start as usize..self.end as usize]
     }
@@ -105,11 +106,13 @@ impl LiveIn {
     }
 
     /// Returns the values that are live at the start of a block, in ascending order.
+    #[inline]
     pub fn of(&self, block: Block) -> &[Value] {
         self.spans[block].of(&self.values)
     }
 
     /// Returns the positions of a block's list in [`LiveIn::all`], for callers that keep a fact about each entry.
+    #[inline]
     pub fn range(&self, block: Block) -> std::ops::Range<usize> {
         self.spans[block].start as usize..self.spans[block].end as usize
     }

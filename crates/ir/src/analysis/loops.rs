@@ -79,6 +79,7 @@ impl Loops {
     }
 
     /// Returns the number of loops that contain a block.
+    #[inline]
     pub fn depth(&self, block: Block) -> u32 {
         self.innermost(block).map_or(0, |id| self.loops[id].depth)
     }

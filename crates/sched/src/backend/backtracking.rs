@@ -22,6 +22,8 @@
 //! | alternatives | a different selection | the runner-up of each undone decision | the other candidates rank lower still |
 //! | comparison | not given | a lower bound of the remaining length | two partial orders with different items must be compared |
 
+use std::ops::Range;
+
 use oriole_isa::RegFile;
 
 use super::budget::SearchBudget;
@@ -91,7 +93,7 @@ impl Strategy for Backtracking {
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
     let source = ProposedOrder::original(region, groups.as_ref(), Reason::SourceOrder);
-    let new = best_order(region, groups.as_ref(), budget);
+    let new = best_order(&RegionAnalysis::new(region), groups.as_ref(), budget);
     let exceeded_scarcity = new.exceeds_scarcity(region);
     let best = if new.improves_on(&source, region) { new } else { source };
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, SearchOutcome::None) }
@@ -99,10 +101,10 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
 
 /// Schedules a region by the critical path, takes back decisions that lead to a stall, and returns the resulting order. `budget` limits the
 /// decisions that are taken back.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>, budget: &mut SearchBudget) -> ProposedOrder {
+pub(super) fn best_order(analysis: &RegionAnalysis<'_>, groups: Option<&BudgetedGroups>, budget: &mut SearchBudget) -> ProposedOrder {
+    let region = &analysis.region;
     let knobs = &region.settings.knobs;
-    let analysis = RegionAnalysis::new(region);
-    let mut order = UndoableOrder::new(&analysis, groups);
+    let mut order = UndoableOrder::new(analysis, groups);
     let mut tries = budget.start(knobs, knobs.backtrack_tries);
     // Decisions before step `fixed` are final: each was changed once already, or is more than `backtrack-depth` steps back.
     let mut fixed = 0;
@@ -247,33 +249,37 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         let item = self.analysis.item(node);
         let costs = self.analysis.region.costs;
         let mut operands = Vec::new();
-        if let Some(groups) = self.groups {
-            let mut push = |group: u32, written: bool, last_use: bool| {
-                for register in self.first_registers[group as usize]..self.first_registers[group as usize + 1] {
-                    operands.push(RegisterOperand { register: RegisterDescriptor::new(RegFile::General, register), written, last_use });
-                }
-            };
-            for &group in groups.reads(node) {
-                let is_last = self.unissued_readers[group as usize] == 1 && !groups.is_used_after(group) && self.is_live[group as usize];
-                push(group, false, is_last);
-            }
-            for &group in groups.writes(node) {
-                if !self.is_live[group as usize] && (groups.is_used_after(group) || self.unissued_readers[group as usize] > 0) {
-                    push(group, true, false);
-                }
+        self.for_each_group(node, |registers, written, last_use| {
+            let operand = |register| RegisterOperand { register: RegisterDescriptor::new(RegFile::General, register), written, last_use };
+            operands.extend(registers.map(operand));
+        });
+        ResourceNeeds { unit: costs.unit(item.class), cycles: costs.cycles(item.class), operands }
+    }
+
+    /// Calls `visit` for the register groups that an item reads, and for those that become live if it issues next: with the numbers of
+    /// their registers, whether the item writes them, and whether it is the last one to read them.
+    fn for_each_group(&self, node: u32, mut visit: impl FnMut(Range<u32>, bool, bool)) {
+        let Some(groups) = self.groups else { return };
+        let registers = |group: u32| self.first_registers[group as usize]..self.first_registers[group as usize + 1];
+        for &group in groups.reads(node) {
+            let is_last = self.unissued_readers[group as usize] == 1 && !groups.is_used_after(group) && self.is_live[group as usize];
+            visit(registers(group), false, is_last);
+        }
+        for &group in groups.writes(node) {
+            if !self.is_live[group as usize] && (groups.is_used_after(group) || self.unissued_readers[group as usize] > 0) {
+                visit(registers(group), true, false);
             }
         }
-        ResourceNeeds { unit: costs.unit(item.class), cycles: costs.cycles(item.class), operands }
     }
 
     /// Computes the measurements by which a ready item is compared with other ready items.
     fn evaluate(&self, node: u32) -> ReadyItem {
         let settings = self.analysis.region.settings;
         let free = self.clock.unit_free_cycles.get(self.analysis.unit(node)).copied().unwrap_or(0);
-        let resource_needs = self.resource_needs(node);
-        let count =
-            |is_counted: fn(&RegisterOperand) -> bool| resource_needs.operands.iter().filter(|operand| is_counted(operand)).count() as i32;
-        let change = count(|operand| operand.written) - count(|operand| operand.last_use);
+        let mut change = 0;
+        self.for_each_group(node, |registers, written, last_use| {
+            change += (i32::from(written) - i32::from(last_use)) * registers.len() as i32;
+        });
         let pressure = self.pressure();
         let saves = self.groups.is_some() && (settings.mode == ScheduleMode::ReduceReg || pressure > settings.budget.scarce_above);
         ReadyItem {

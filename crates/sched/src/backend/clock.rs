@@ -155,6 +155,32 @@ pub(crate) fn lower_bound(code: &SchedCode, graph: &Graph, costs: &ResourceCosts
     lower_bound
 }
 
+/// Returns the minimum, over all orders of items that take one issue slot each, of the maximum of issue cycle plus tail, in cycles. Each
+/// item in `slots` has a head (its first possible cycle) and two tails, of which the function `tail` selects one; the items are sorted by
+/// head. Jackson's rule gives the optimum: in each cycle, the available item with the longest tail issues. `available` is working memory;
+/// its contents are replaced.
+pub(super) fn issue_slot_lower_bound(
+    slots: &[(u32, u32, u32)],
+    available: &mut BinaryHeap<u32>,
+    tail: impl Fn(&(u32, u32, u32)) -> u32,
+) -> u32 {
+    // The tails of the items that can issue in `cycle`.
+    available.clear();
+    let (mut cycle, mut longest) = (0, 0);
+    let mut later = slots.iter().peekable();
+    loop {
+        if available.is_empty() {
+            let Some(next) = later.peek() else { return longest };
+            cycle = cycle.max(next.0);
+        }
+        while let Some(slot) = later.next_if(|slot| slot.0 <= cycle) {
+            available.push(tail(slot));
+        }
+        longest = longest.max(cycle + available.pop().unwrap_or(0));
+        cycle += 1;
+    }
+}
+
 /// Propagates the issue of `node` in cycle `at` to its successors.
 ///
 /// Updates the first possible issue cycle (`earliest`) and the number of unscheduled predecessors (`left`) of each successor. Calls `ready`

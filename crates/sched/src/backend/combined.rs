@@ -12,8 +12,9 @@
 //! Orders are compared by registers above the budget, then by cycles, then by registers. Cycles are those until the region can be left and
 //! those until its results are available; after register allocation they include register banks and the reuse cache. Where `busy-unit`
 //! applies, the warps of a thread block that share a hardware scheduler are assumed to run in step ([`Settings`](super::Settings)). The
-//! original order takes part and wins ties. A region whose original order is at its lower bound is not scheduled. The time is the sum of
-//! the times of the strategies, about ten times that of backend B.
+//! original order takes part and wins ties. A region whose original order is at its lower bound is not scheduled. After register allocation
+//! the search ends with the first order at the lower bound, for which only the first two strategies are asked. Otherwise the time is the
+//! sum of the times of the strategies, about ten times that of backend B.
 //!
 //! The description of ptxas has a "combined pass for complex code patterns" and says no more about it.
 
@@ -25,7 +26,7 @@ use super::budget::SearchBudget;
 use super::busy_unit::{self, BusyUnit};
 use super::clock::lower_bound;
 use super::critical_path::{ByCriticalPath, CriticalPath};
-use super::engine::{ProposedOrder, RegionAnalysis, enter_region, exit_plus_done_cycles, run};
+use super::engine::{OrderMeter, ProposedOrder, RegionAnalysis, enter_region, run};
 use super::latency::{ByMemoryPath, LatencyScheduling};
 use super::loop_aware::{self, LoopAware, steady_state};
 use super::permutation::{self, Permutation};
@@ -41,6 +42,11 @@ use crate::pressure::PressureTracker;
 
 /// Maximum number of items of a region for which every strategy is tried. On larger regions `backtracking` is left out.
 const MAX_ITEMS_FOR_ALL_STRATEGIES: usize = 512;
+
+/// Indices of orders in the list of those that are compared: the original order, that of backend B, and that of `critical-path`.
+const SOURCE: usize = 0;
+const WEIGHTED: usize = 1;
+const CRITICAL_PATH: usize = 3;
 
 /// The strategies whose orders are compared.
 const COMPARED_STRATEGIES: [&dyn Strategy; 10] = [
@@ -112,25 +118,36 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     if is_at_bound {
         return source.into_schedule(region, tracker, SearchOutcome::Optimal);
     }
-    let analysis = RegionAnalysis::new(region);
-    let items = region.graph.items();
-    let mut proposals = vec![
-        source,
-        weighted::best_order(region, groups),
-        tree::best_order(region, groups, tracker),
-        run(&analysis, groups, &mut ByCriticalPath),
-        run(&analysis, groups, &mut ByMemoryPath::new(region)),
-    ];
-    proposals.extend(tensor::order_by_products(region, groups));
     let by_unit = busy_unit::best_order(region, groups);
     // Where a slow unit takes most of the time, it matters which issue slots an order leaves to other warps.
     let warps = if by_unit.is_some() { region.settings.warps_in_step } else { 1 };
+    let costs = region.costs.in_step(warps);
+    let in_step = Region { costs: &costs, ..*region };
+    let meter = OrderMeter::new(&in_step);
+    // After register allocation an order that takes no longer than the lower bound is the best one: registers do not count.
+    let bound = (region.settings.stage == AllocationStage::Post && region.carried.is_empty() && warps == 1).then(|| meter.lower_bound());
+    let is_shortest = |proposal: &ProposedOrder| bound.is_some_and(|bound| meter.exit_plus_done_cycles(&proposal.order) <= bound);
+    let mut proposals = vec![source];
+    if !is_shortest(&proposals[SOURCE]) {
+        proposals.push(weighted::best_order(region, groups));
+    }
+    if !is_shortest(&proposals[proposals.len() - 1]) {
+        proposals.push(tree::best_order(region, groups, tracker));
+    }
+    if let Some(shortest) = proposals.pop_if(|last| is_shortest(last)) {
+        return shortest.into_schedule(region, tracker, SearchOutcome::None);
+    }
+    let analysis = RegionAnalysis::new(region);
+    let items = region.graph.items();
+    proposals.push(run(&analysis, groups, &mut ByCriticalPath));
+    proposals.push(run(&analysis, groups, &mut ByMemoryPath::new(region)));
+    proposals.extend(tensor::order_by_products(region, groups));
     proposals.extend(by_unit);
     if !region.carried.is_empty() {
-        proposals.push(loop_aware::best_order(region, groups).0);
+        proposals.push(loop_aware::best_order_from(region, groups, [&proposals[SOURCE], &proposals[WEIGHTED]]).0);
     }
     if items <= MAX_ITEMS_FOR_ALL_STRATEGIES {
-        proposals.push(backtracking::best_order(region, groups, budget));
+        proposals.push(backtracking::best_order(&analysis, groups, budget));
     }
     let exceeded_scarcity = proposals.iter().any(|proposal| proposal.exceeds_scarcity(region));
     if let Some(groups) = groups.filter(|_| reduces || exceeded_scarcity) {
@@ -138,16 +155,15 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     }
     let mut optimum = None;
     if items <= region.settings.knobs.permutation_size {
-        let (proposal, search, _) = permutation::best_order(region, groups, budget);
+        let known = [&proposals[SOURCE], &proposals[CRITICAL_PATH], &proposals[WEIGHTED]];
+        let (proposal, search) = permutation::best_order_from(&analysis, groups, known, budget);
         optimum = (search == SearchOutcome::Optimal).then(|| proposal.cost(region));
         proposals.push(proposal);
     }
-    let costs = region.costs.in_step(warps);
-    let in_step = Region { costs: &costs, ..*region };
     let rate = |proposal: &ProposedOrder| {
         // Orders of a loop body are compared by the cycles of an iteration in the steady state, other orders by the length of one pass.
         let cycles = if region.carried.is_empty() {
-            exit_plus_done_cycles(&in_step, &proposal.order)
+            meter.exit_plus_done_cycles(&proposal.order)
         } else {
             steady_state(&in_step, &proposal.order).cycles
         };
@@ -155,14 +171,18 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
         let (first, second) = if reduces { (registers, cycles) } else { (cycles, registers) };
         (proposal.excess(region), first, second)
     };
-    let mut best: Option<((i32, u32, u32), ProposedOrder)> = None;
-    for proposal in proposals {
-        let rated = rate(&proposal);
-        if best.as_ref().is_none_or(|(best, _)| rated < *best) {
-            best = Some((rated, proposal));
+    let mut best = (SOURCE, rate(&proposals[SOURCE]));
+    for index in SOURCE + 1..proposals.len() {
+        // Strategies often find the same order; it is rated once.
+        if proposals[..index].iter().any(|known| known.order == proposals[index].order) {
+            continue;
+        }
+        let rated = rate(&proposals[index]);
+        if rated < best.1 {
+            best = (index, rated);
         }
     }
-    let Some((_, best)) = best else { unreachable!("the source order is always proposed") };
+    let best = proposals.swap_remove(best.0);
     // The strategy `permutation` proves that its order is the shortest by the cost model of issue alone. Another order may have won because
     // of register banks or the cycles per iteration.
     let is_optimal = optimum.is_some_and(|optimum| (best.cost(region).0, best.cost(region).1) <= (optimum.0, optimum.1));

@@ -21,12 +21,12 @@
 //! The window has a fixed size, so a region of *n* items takes O(n log n) time.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use oriole_hardware::units::UNITS;
 
-use super::clock::{Clock, Length, estimate, release};
-use super::ports::{self, measure_order};
+use super::clock::{Clock, Length, estimate, issue_slot_lower_bound, release};
+use super::ports::{self, PortUse, measure_order};
 use super::reason::Reason;
 use super::schedule::{Schedule, ScheduleDecision, SearchOutcome};
 use super::settings::{AllocationStage, ScheduleMode};
@@ -239,15 +239,68 @@ pub(super) fn issue_cycles(region: &Region<'_>, order: &[u32]) -> Vec<u32> {
     order.iter().map(issue).collect()
 }
 
-/// Returns the sum of two numbers of cycles, both counted from the start of the region: until the scheduling barrier after the region can
-/// issue, and until all results are available. After register allocation both include cycles lost by register bank conflicts.
-pub(super) fn exit_plus_done_cycles(region: &Region<'_>, order: &[u32]) -> u32 {
-    let Region { code, graph, costs, settings, .. } = *region;
-    let tails = ports::tails(code, graph);
-    let is_allocated = settings.stage == AllocationStage::Post;
-    let ports = if is_allocated { ports::ports_of_region(code, graph, costs) } else { Vec::new() };
-    let found = measure_order(code, graph, costs, (&tails, &ports), order.iter().copied());
-    found.exit_cycle + found.length.done
+/// Measures orders of a region by the cycles until the region can be left and until its results are available.
+pub(super) struct OrderMeter<'a> {
+    /// The region.
+    region: Region<'a>,
+    /// For each item, the number of cycles from its issue until its results are available after the region.
+    tails: Vec<u32>,
+    /// For each item, its use of the read ports of the register file; empty before register allocation.
+    ports: Vec<PortUse>,
+}
+
+impl<'a> OrderMeter<'a> {
+    /// Prepares the measurement of orders of a region.
+    pub(super) fn new(region: &Region<'a>) -> OrderMeter<'a> {
+        let Region { code, graph, costs, settings, .. } = *region;
+        let ports = if settings.stage == AllocationStage::Post { ports::ports_of_region(code, graph, costs) } else { Vec::new() };
+        OrderMeter { region: *region, tails: ports::tails(code, graph), ports }
+    }
+
+    /// Returns the sum of two numbers of cycles, both counted from the start of the region: until the scheduling barrier after the region
+    /// can issue, and until all results are available. After register allocation both include cycles lost by register bank conflicts.
+    pub(super) fn exit_plus_done_cycles(&self, order: &[u32]) -> u32 {
+        let Region { code, graph, costs, .. } = self.region;
+        let found = measure_order(code, graph, costs, (&self.tails, &self.ports), order.iter().copied());
+        found.exit_cycle + found.length.done
+    }
+
+    /// Returns a lower bound of [`OrderMeter::exit_plus_done_cycles`] for all orders: each instruction takes an issue slot and comes after
+    /// its dependences. Units, read ports and pairs of instructions that issue together only make orders longer.
+    pub(super) fn lower_bound(&self) -> u32 {
+        let Region { code, graph, costs, .. } = self.region;
+        if costs.dual_issue() {
+            return 0;
+        }
+        let heads = graph.depths();
+        // Cycles from the issue of each node until the region can be left, and until all results are available.
+        let mut to_exit = vec![1; graph.nodes()];
+        let mut to_end = vec![1; graph.nodes()];
+        let (mut exit, mut done) = (0, 0);
+        let mut slots = Vec::with_capacity(graph.items());
+        for &node in graph.order.iter().rev() {
+            let index = node as usize;
+            let is_item = index < graph.items();
+            if is_item {
+                (to_exit[index], to_end[index]) = (graph.barrier_latency(node).max(1), self.tails[index].max(1));
+            }
+            for edge in graph.successors(node) {
+                let latency = u32::from(edge.latency);
+                to_exit[index] = to_exit[index].max(to_exit[edge.node as usize] + latency);
+                to_end[index] = to_end[index].max(to_end[edge.node as usize] + latency);
+            }
+            if is_item && code.items[graph.region.start + index].opcode.is_some() {
+                slots.push((heads[index], to_exit[index], to_end[index]));
+            } else if is_item {
+                (exit, done) = (exit.max(heads[index] + to_exit[index]), done.max(heads[index] + to_end[index]));
+            }
+        }
+        slots.sort_unstable_by_key(|slot| slot.0);
+        let mut available = BinaryHeap::new();
+        exit = exit.max(issue_slot_lower_bound(&slots, &mut available, |slot| slot.1));
+        done = done.max(issue_slot_lower_bound(&slots, &mut available, |slot| slot.2));
+        exit + done
+    }
 }
 
 /// State of the list scheduler. Vectors are indexed by node.

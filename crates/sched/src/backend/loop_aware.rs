@@ -98,37 +98,47 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> (ProposedOrder, bool) {
     let source = ProposedOrder::original(region, groups, Reason::SourceOrder);
     let first = weighted::best_order(region, groups);
+    best_order_from(region, groups, [&source, &first])
+}
+
+/// Returns the same as [`best_order`]. `known` has the original order and that of backend B.
+pub(super) fn best_order_from(region: &Region<'_>, groups: Option<&BudgetedGroups>, known: [&ProposedOrder; 2]) -> (ProposedOrder, bool) {
+    let [source, first] = known;
     let mut exceeds_scarcity = first.exceeds_scarcity(region);
     if region.carried.is_empty() {
-        return (if first.improves_on(&source, region) { first } else { source }, exceeds_scarcity);
+        return (if first.improves_on(source, region) { first } else { source }.clone(), exceeds_scarcity);
     }
-    let rate = |proposal: &ProposedOrder| {
-        let cycles = steady_state(region, &proposal.order).cycles;
+    let rate = |proposal: &ProposedOrder, cycles: u32| {
         let registers = proposal.peak[0];
         let (first, second) =
             if region.settings.mode == ScheduleMode::ReduceReg { (registers, cycles as i32) } else { (cycles as i32, registers) };
         // In mode `ilp` an order above the budget may win, as in all strategies; the caller then tries again with fewer registers.
         (if region.settings.mode == ScheduleMode::ReduceReg { proposal.excess(region) } else { 0 }, first, second)
     };
-    let source_rate = rate(&source);
-    let (mut best, mut best_rate) = (source, source_rate);
+    let (mut best, mut best_rate) = (source.clone(), rate(source, steady_state(region, &source.order).cycles));
     let mut tried: Vec<Vec<u32>> = Vec::new();
-    let mut current = first;
-    for _ in 0..region.settings.knobs.loop_rounds.max(1) {
-        if tried.contains(&current.order) {
-            break;
-        }
+    let (mut current, mut state) = (first.clone(), steady_state(region, &first.order));
+    for round in 1.. {
         tried.push(current.order.clone());
         exceeds_scarcity |= current.exceeds_scarcity(region);
-        let current_rate = rate(&current);
+        let current_rate = rate(&current, state.cycles);
         if current_rate < best_rate {
-            (best, best_rate) = (current.clone(), current_rate);
+            (best, best_rate) = (current, current_rate);
         }
-        let graph = steady_state_graph(region, &steady_state(region, &current.order));
+        if round >= region.settings.knobs.loop_rounds {
+            break;
+        }
+        let graph = steady_state_graph(region, &state);
         let inner = Region { graph: &graph, ..*region };
         let by_path = run(&RegionAnalysis::new(&inner), groups, &mut ByCriticalPath);
         let by_weights = weighted::best_order(&inner, groups);
-        current = if rate(&by_path) < rate(&by_weights) { by_path } else { by_weights };
+        let states = [&by_path, &by_weights].map(|proposal| steady_state(region, &proposal.order));
+        let is_path_better = rate(&by_path, states[0].cycles) < rate(&by_weights, states[1].cycles);
+        let [state_by_path, state_by_weights] = states;
+        (current, state) = if is_path_better { (by_path, state_by_path) } else { (by_weights, state_by_weights) };
+        if tried.contains(&current.order) {
+            break;
+        }
     }
     // The candidates were scheduled on graphs with changed starts and tails, so the length and the trace of the winner are computed again
     // on the real graph.

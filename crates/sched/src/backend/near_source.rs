@@ -83,7 +83,16 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         Some(groups) => {
             let proposal = |order: Vec<u32>| ProposedOrder::new(region, Some(groups), order, Reason::SourceOrder);
             let base = base_order(region, groups);
-            WINDOW_ITEM_COUNTS.iter().for_each(|&window| keep_better(proposal(windowed_order(region, groups, &base, window))));
+            let mut largest_distance = u32::MAX;
+            for window in WINDOW_ITEM_COUNTS {
+                // A window that leaves out no item gives the same order as the larger window before.
+                if window > largest_distance {
+                    continue;
+                }
+                let order;
+                (order, largest_distance) = windowed_order(region, groups, &base, window);
+                keep_better(proposal(order));
+            }
             keep_better(proposal(base));
         }
         None => keep_better(run(&RegionAnalysis::new(region), None, &mut ByCriticalPath)),
@@ -233,8 +242,9 @@ impl<'a> BaseOrder<'a> {
 }
 
 /// Reorders a base order for fewer stalls. Each step chooses among the ready items of a window of `window` items, which starts at the first
-/// item of the base order that is not placed. Returns the new order.
-fn windowed_order(region: &Region<'_>, groups: &BudgetedGroups, base: &[u32], window: u32) -> Vec<u32> {
+/// item of the base order that is not placed. Returns the new order, and the largest distance, in the base order, of a ready item from the
+/// start of the window.
+fn windowed_order(region: &Region<'_>, groups: &BudgetedGroups, base: &[u32], window: u32) -> (Vec<u32>, u32) {
     let Region { code, graph, costs, settings, .. } = *region;
     let item = |node: u32| &code.items[graph.region.start + node as usize];
     let mut ranks = vec![0_u32; graph.items()];
@@ -243,9 +253,11 @@ fn windowed_order(region: &Region<'_>, groups: &BudgetedGroups, base: &[u32], wi
     let mut live = LiveRegisterCounter::new(groups, Direction::Forward);
     let mut ready: BTreeSet<u32> = base.iter().filter(|&&node| left[node as usize] == 0).map(|&node| ranks[node as usize]).collect();
     let mut order: Vec<u32> = Vec::with_capacity(graph.items());
+    let mut largest_distance = 0;
     // The first item of the base order that is not placed is always ready: its predecessors come before it.
     while let Some(&first) = ready.first() {
-        let cost = |&rank: &u32| {
+        largest_distance = largest_distance.max(ready.last().map_or(0, |last| last - first));
+        let cost = |rank: u32| {
             let node = base[rank as usize];
             let counts = live.counts();
             let change = live.change(node);
@@ -257,7 +269,15 @@ fn windowed_order(region: &Region<'_>, groups: &BudgetedGroups, base: &[u32], wi
             let stall = earliest[node as usize].max(free).saturating_sub(clock.cycle);
             (excess, if excess > 0 { 0 } else { stall }, rank)
         };
-        let Some(rank) = ready.range(first..first.saturating_add(window)).copied().min_by_key(cost) else { break };
+        let mut best = cost(first);
+        for &rank in ready.range(first + 1..first.saturating_add(window)) {
+            // No later item is better than one that issues without a stall and without exceeding the budget.
+            if (best.0, best.1) == (0, 0) {
+                break;
+            }
+            best = best.min(cost(rank));
+        }
+        let rank = best.2;
         let node = base[rank as usize];
         ready.remove(&rank);
         live.step(node, &mut |_| {});
@@ -265,7 +285,7 @@ fn windowed_order(region: &Region<'_>, groups: &BudgetedGroups, base: &[u32], wi
         release(graph, node, at, &mut earliest, &mut left, &mut |next| _ = ready.insert(ranks[next as usize]));
         order.push(node);
     }
-    order
+    (order, largest_distance)
 }
 
 #[cfg(test)]

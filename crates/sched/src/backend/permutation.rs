@@ -15,7 +15,7 @@
 //! The result is optimal with respect to the shared clock: first the registers above the budget, then `issued + done` of [`Length`];
 //! in mode `reduce-reg` the live registers come before the cycles. Regions of more than `permutation-size` items, and those whose search
 //! does not end within `permutation-steps`, get the best order so far, and the trace says that it is not proved. Exponential in the worst
-//! case; the steps bound it, and each step takes O(n²) time for *n* items, at most 32.
+//! case; the steps bound it, and each step takes O(n log n) time for *n* items, at most 32, and linear time in the dependences.
 //!
 //! Example: items with their latencies, `A -4-> B`, `C -2-> D`, one unit.
 //!
@@ -29,6 +29,7 @@
 //! | search | all permutations | branch and bound with dominance | 24 items have up to 10^23 permutations |
 //! | larger blocks | a heuristic | the best of the three starting orders | the same |
 
+use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
 use oriole_hardware::units::UNITS;
@@ -36,7 +37,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::budget::SearchBudget;
-use super::clock::{Clock, Length, lower_bound, release};
+use super::clock::{Clock, Length, issue_slot_lower_bound, lower_bound, release};
 use super::critical_path::ByCriticalPath;
 use super::engine::{ProposedOrder, RegionAnalysis, enter_region, excess, run};
 use super::reason::Reason;
@@ -99,26 +100,40 @@ pub(super) fn best_order(
     groups: Option<&BudgetedGroups>,
     budget: &mut SearchBudget,
 ) -> (ProposedOrder, SearchOutcome, bool) {
-    let knobs = &region.settings.knobs;
-    let mut best = ProposedOrder::original(region, groups, Reason::SourceOrder);
-    let items = region.graph.items();
     let analysis = RegionAnalysis::new(region);
-    let mut exceeds_scarcity = false;
-    for other in [run(&analysis, groups, &mut ByCriticalPath), weighted::best_order(region, groups)] {
-        exceeds_scarcity |= other.exceeds_scarcity(region);
-        if objective(region, &other) < objective(region, &best) {
+    let source = ProposedOrder::original(region, groups, Reason::SourceOrder);
+    let others = [run(&analysis, groups, &mut ByCriticalPath), weighted::best_order(region, groups)];
+    let exceeds_scarcity = others.iter().any(|other| other.exceeds_scarcity(region));
+    let (best, search) = best_order_from(&analysis, groups, [&source, &others[0], &others[1]], budget);
+    (best, search, exceeds_scarcity)
+}
+
+/// Returns the best order that was found, and the outcome of the search, which starts with the best of the orders `known`. The first of
+/// them is the original order.
+pub(super) fn best_order_from(
+    analysis: &RegionAnalysis<'_>,
+    groups: Option<&BudgetedGroups>,
+    known: [&ProposedOrder; 3],
+    budget: &mut SearchBudget,
+) -> (ProposedOrder, SearchOutcome) {
+    let region = &analysis.region;
+    let knobs = &region.settings.knobs;
+    let items = region.graph.items();
+    let [mut best, others @ ..] = known;
+    for other in others {
+        if objective(region, other) < objective(region, best) {
             best = other;
         }
     }
-    let reaches_bound = is_shortest(region, &best);
-    let (order, search) = if reaches_bound {
-        (best.order, SearchOutcome::Optimal)
+    let (order, search) = if is_shortest(region, best) {
+        (best.order.clone(), SearchOutcome::Optimal)
     } else if items > knobs.permutation_size.min(MAX_SEARCHED_ITEMS) || region.costs.dual_issue() {
         // The search issues at most one instruction per cycle, so it cannot be used on machines with dual issue.
-        (best.order, SearchOutcome::TooLarge)
+        (best.order.clone(), SearchOutcome::TooLarge)
     } else {
         let steps = budget.start(knobs, knobs.permutation_steps);
-        let mut tree = BranchAndBound::new(&analysis, groups, best.order, (best.length, excess(&best.peak, region), best.peak[0]), steps);
+        let figures = (best.length, excess(&best.peak, region), best.peak[0]);
+        let mut tree = BranchAndBound::new(analysis, groups, best.order.clone(), figures, steps);
         let ended = tree.search(budget);
         (tree.order, if ended { SearchOutcome::Optimal } else { SearchOutcome::Ended })
     };
@@ -129,7 +144,7 @@ pub(super) fn best_order(
         SearchOutcome::TooLarge => Reason::TooLarge,
         _ => Reason::SearchEnded,
     };
-    (ProposedOrder::new(region, groups, order, reason), search, exceeds_scarcity)
+    (ProposedOrder::new(region, groups, order, reason), search)
 }
 
 /// Returns the pair that the search minimizes, compared lexicographically: the number of registers above the budget, and the sum of the
@@ -189,8 +204,8 @@ struct StepScratch {
     heads: Vec<u32>,
     /// For each instruction that has not issued: its head, and its two tails ([`issue_slot_lower_bound`]).
     slots: Vec<(u32, u32, u32)>,
-    /// For each instruction that has not been placed in an issue slot: its head and one of its tails.
-    open_slots: Vec<(u32, u32)>,
+    /// For each instruction that can issue in the current cycle, one of its tails.
+    open_tails: BinaryHeap<u32>,
 }
 
 /// The properties of a partial schedule on which the length of its completions depends. A partial schedule that is in no property better
@@ -305,7 +320,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         let is_ready = |&node: &u32| partial.issued_set & (1 << node) == 0 && partial.unissued_predecessors[node as usize] == 0;
         let mut ready: SmallVec<[u32; MAX_SEARCHED_ITEMS]> = (0..items).filter(is_ready).collect();
         // Items that can issue soonest and have the longest paths are tried first, so that a good order is found early and prunes the rest.
-        ready.sort_by_key(|&node| (start(node), std::cmp::Reverse(analysis.heights[node as usize]), node));
+        ready.sort_unstable_by_key(|&node| (start(node), std::cmp::Reverse(analysis.heights[node as usize]), node));
         for &node in &ready {
             if self.steps_left == 0 || budget.step() {
                 return ControlFlow::Break(());
@@ -313,7 +328,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
             self.steps_left -= 1;
             let next = self.issue(partial, node);
             let mut flow = ControlFlow::Continue(());
-            if self.completion_bound(&next) < self.best_objective && !self.is_dominated(&next) {
+            if self.can_be_best(&next) && !self.is_dominated(&next) {
                 self.current_order.push(node);
                 flow = self.search_completions(&next, budget);
                 self.current_order.pop();
@@ -350,13 +365,17 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         self.objective(length, excess(&peak, &self.analysis.region), peak[0])
     }
 
-    /// Returns a lower bound on the objective ([`BranchAndBound::objective`]) of all completions of a partial schedule.
-    fn completion_bound(&mut self, partial: &PartialSchedule<'a, 'g>) -> (i32, u32) {
+    /// Returns whether some completion of a partial schedule may have a lower objective ([`BranchAndBound::objective`]) than the best order
+    /// so far: whether a lower bound of all completions is lower. The bounds that are cheap to compute come first.
+    fn can_be_best(&mut self, partial: &PartialSchedule<'a, 'g>) -> bool {
         let (analysis, graph) = (self.analysis, self.analysis.region.graph);
         let items = graph.items();
+        if self.objective_of(partial, partial.length) >= self.best_objective {
+            return false;
+        }
         let is_open = |node: u32| node as usize >= items || partial.issued_set & (1 << node) == 0;
         // The head of an item that has not issued is raised by the dependences on other items that have not issued.
-        let StepScratch { heads, slots, open_slots } = &mut self.scratch;
+        let StepScratch { heads, slots, .. } = &mut self.scratch;
         heads.clear();
         heads.extend(partial.earliest.iter().map(|&earliest| earliest.max(partial.clock.cycle)));
         for &node in graph.order.iter().filter(|&&node| is_open(node)) {
@@ -369,24 +388,31 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         slots.clear();
         let mut busy = [(0, 0, u32::MAX); UNITS];
         for node in (0..items as u32).filter(|&node| is_open(node)) {
-            let (head, done) = (heads[node as usize], analysis.heights[node as usize].max(1));
-            if analysis.item(node).opcode.is_none() {
-                length.issued = length.issued.max(head + self.cycles_to_last_issue[node as usize] + 1);
-                length.done = length.done.max(head + done);
-                continue;
+            let (to_last_issue, to_end) = (self.cycles_to_last_issue[node as usize] + 1, analysis.heights[node as usize].max(1));
+            let mut head = heads[node as usize];
+            if analysis.item(node).opcode.is_some() {
+                let unit = analysis.unit(node);
+                let cycles = analysis.region.costs.cycles(analysis.item(node).class).max(1) as u32;
+                head = head.max(partial.clock.unit_free_cycles[unit]);
+                let (sum, longest, first) = &mut busy[unit];
+                (*sum, *longest, *first) = (*sum + cycles, cycles.max(*longest), (*first).min(head));
+                slots.push((head, to_last_issue, to_end));
             }
-            let unit = analysis.unit(node);
-            let cycles = analysis.region.costs.cycles(analysis.item(node).class).max(1) as u32;
-            let (sum, longest, first) = &mut busy[unit];
-            (*sum, *longest, *first) = (*sum + cycles, cycles.max(*longest), (*first).min(head.max(partial.clock.unit_free_cycles[unit])));
-            slots.push((head.max(partial.clock.unit_free_cycles[unit]), self.cycles_to_last_issue[node as usize] + 1, done));
+            length.issued = length.issued.max(head + to_last_issue);
+            length.done = length.done.max(head + to_end);
         }
         for (sum, longest, first) in busy.into_iter().filter(|(sum, ..)| *sum > 0) {
             length.issued = length.issued.max(first + (sum - longest) + 1);
         }
-        length.issued = length.issued.max(issue_slot_lower_bound(slots, open_slots, |slot| slot.1));
-        length.done = length.done.max(issue_slot_lower_bound(slots, open_slots, |slot| slot.2)).max(length.issued);
-        self.objective_of(partial, length)
+        length.done = length.done.max(length.issued);
+        if self.objective_of(partial, length) >= self.best_objective {
+            return false;
+        }
+        let StepScratch { slots, open_tails, .. } = &mut self.scratch;
+        slots.sort_unstable_by_key(|slot| slot.0);
+        length.issued = length.issued.max(issue_slot_lower_bound(slots, open_tails, |slot| slot.1));
+        length.done = length.done.max(issue_slot_lower_bound(slots, open_tails, |slot| slot.2)).max(length.issued);
+        self.objective_of(partial, length) < self.best_objective
     }
 
     /// Returns whether an earlier partial schedule with the same issued items is at least as good in every property ([`SeenOrder`]). If
@@ -418,24 +444,6 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         }
         false
     }
-}
-
-/// Returns the minimum, over all orders of items that take one issue slot each, of the maximum of issue cycle plus tail, in cycles. Each
-/// item in `slots` has a head (its first possible cycle) and two tails, of which the function `tail` selects one. Jackson's rule gives the
-/// optimum: in each cycle, the available item with the longest tail issues. `open` is working memory; its contents are replaced.
-fn issue_slot_lower_bound(slots: &[(u32, u32, u32)], open: &mut Vec<(u32, u32)>, tail: impl Fn(&(u32, u32, u32)) -> u32) -> u32 {
-    open.clear();
-    open.extend(slots.iter().map(|slot| (slot.0, tail(slot))));
-    let (mut cycle, mut longest) = (0, 0);
-    while !open.is_empty() {
-        let first = open.iter().map(|slot| slot.0).min().unwrap_or(cycle);
-        cycle = cycle.max(first);
-        let available = open.iter().enumerate().filter(|(_, slot)| slot.0 <= cycle);
-        let Some((index, _)) = available.max_by_key(|(_, slot)| slot.1) else { break };
-        longest = longest.max(cycle + open.swap_remove(index).1);
-        cycle += 1;
-    }
-    longest
 }
 
 #[cfg(test)]
@@ -561,7 +569,7 @@ mod tests {
     fn one_slot_bound_follows_jacksons_rule() {
         // Heads 0, 0, 1 and tails 1, 5, 7: in cycle 0 the item with tail 5 issues, in cycle 1 that with tail 7, in cycle 2 that with tail
         // 1.
-        let mut open = Vec::new();
+        let mut open = BinaryHeap::new();
         assert_eq!(issue_slot_lower_bound(&[(0, 1, 0), (0, 5, 0), (1, 7, 0)], &mut open, |slot| slot.1), 8);
         assert_eq!(issue_slot_lower_bound(&[], &mut open, |slot| slot.1), 0);
     }

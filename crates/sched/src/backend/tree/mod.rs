@@ -190,6 +190,12 @@ fn best_of_all_attempts(problem: &SearchProblem<'_>) -> (Vec<u32>, Vec<ScheduleD
     let mut last: Option<(AttemptPlan, AttemptResult)> = None;
     for number in 0..plans.max_attempts() {
         let plan = plans.plan(number, last.as_ref().map(|(plan, result)| (plan, result)));
+        if let Some((previous, result)) = &mut last
+            && plan.gives_order_of(previous, result)
+        {
+            *previous = plan;
+            continue;
+        }
         let result = search::run_attempt(problem, &plan, &plans.latency_keys, false);
         let score = result.measurements.score(&weights);
         exceeded_scarcity |= result.measurements.peak > problem.settings.budget.scarce_above;

@@ -83,6 +83,15 @@ pub(super) struct AttemptPlan {
     pub scarce_above: i32,
 }
 
+impl AttemptPlan {
+    /// Returns whether an attempt with this plan would give `result` again, the result of an attempt with the plan `other`.
+    pub(super) fn gives_order_of(&self, other: &AttemptPlan, result: &AttemptResult) -> bool {
+        let costs_registers_alike = self.register_cycles == other.register_cycles && self.scarce_above == other.scarce_above;
+        let never_costs_registers = !result.compared_by_cost && self.scarce_above >= other.scarce_above;
+        (costs_registers_alike || never_costs_registers) && self.priorities == other.priorities
+    }
+}
+
 /// The order that an attempt found, with the measurements for its score and the stall cycles of each item.
 pub(super) struct AttemptResult {
     /// The order, as nodes of the dependency graph.
@@ -91,6 +100,8 @@ pub(super) struct AttemptResult {
     pub measurements: ScoreMeasurements,
     /// For each item, the number of stall cycles before its issue.
     pub stall_cycles: Vec<u32>,
+    /// Whether candidates were compared by cost in some step, so that the order depends on the cost of a register.
+    pub compared_by_cost: bool,
     /// The decisions, in issue order; empty if tracing is off.
     pub picks: Vec<ScheduleDecision>,
 }
@@ -171,12 +182,14 @@ pub(super) fn run_attempt(problem: &SearchProblem<'_>, plan: &AttemptPlan, laten
         order: Vec::with_capacity(problem.items()),
         measurements: ScoreMeasurements::default(),
         stall_cycles: vec![0; problem.items()],
+        compared_by_cost: false,
         picks: Vec::new(),
     };
     let mut measured = OrderLength::default();
     let mut inserted = Vec::new();
     while result.order.len() < problem.items() {
         search.move_arrived_items();
+        result.compared_by_cost |= search.compares_by_cost();
         let ItemChoice { key, runner_up } = search.choose_next_item();
         let (node, before) = (key.2, search.clock.cycle);
         let at = search.issue(node, &mut inserted);

@@ -94,6 +94,8 @@ fn rank_of(sort_key: SortKey) -> u32 {
 pub(super) struct ReadyList {
     /// For each unit, the items with available operands, by critical path.
     by_critical_path: [SortedQueue<SortKey>; UNITS],
+    /// The units whose queue in `by_critical_path` has items, one bit each.
+    units_with_items: u32,
     /// All ready items, by the change of live general registers if the item is placed next; items that free the most come first.
     by_registers: SortedQueue<(i32, SortKey)>,
     /// Items that cannot be placed yet, by the first cycle in which they can be placed.
@@ -121,6 +123,7 @@ impl ReadyList {
     pub(super) fn new(items: usize) -> ReadyList {
         ReadyList {
             by_critical_path: std::array::from_fn(|_| SortedQueue::new()),
+            units_with_items: 0,
             by_registers: SortedQueue::new(),
             waiting: SortedQueue::new(),
             register_keys: vec![None; items],
@@ -133,7 +136,7 @@ impl ReadyList {
         if entry.earliest > cycle {
             self.waiting.insert((entry.earliest, sort_key));
         } else {
-            self.by_critical_path[entry.unit].insert(sort_key);
+            self.insert_available(entry.unit, sort_key);
         }
         self.register_keys[entry.rank as usize] = change;
         if let Some(change) = change {
@@ -144,8 +147,11 @@ impl ReadyList {
     /// Removes an item. The entry must have the values of its insertion.
     pub(super) fn remove(&mut self, entry: ReadyEntry) {
         let sort_key = sort_key(entry.critical_path, entry.rank);
-        if !self.by_critical_path[entry.unit].remove(sort_key) {
+        let queue = &mut self.by_critical_path[entry.unit];
+        if !queue.remove(sort_key) {
             self.waiting.remove((entry.earliest, sort_key));
+        } else if queue.list.is_empty() {
+            self.units_with_items &= !(1 << entry.unit);
         }
         if let Some(key) = self.register_keys[entry.rank as usize].take() {
             self.by_registers.remove((key, sort_key));
@@ -176,14 +182,23 @@ impl ReadyList {
                 break;
             }
             self.waiting.remove((earliest, sort_key));
-            self.by_critical_path[unit(rank_of(sort_key))].insert(sort_key);
+            self.insert_available(unit(rank_of(sort_key)), sort_key);
         }
+    }
+
+    /// Inserts an item whose operands are available into the queue of its unit.
+    fn insert_available(&mut self, unit: usize, sort_key: SortKey) {
+        self.by_critical_path[unit].insert(sort_key);
+        self.units_with_items |= 1 << unit;
     }
 
     /// Replaces the contents of `window` by the ranks of the candidates to compare, each once.
     pub(super) fn window(&self, window: &mut Vec<u32>) {
         window.clear();
-        for queue in &self.by_critical_path {
+        let mut units = self.units_with_items;
+        while units != 0 {
+            let queue = &self.by_critical_path[units.trailing_zeros() as usize];
+            units &= units - 1;
             window.extend(queue.first(CANDIDATES_BY_CRITICAL_PATH).iter().map(|&sort_key| rank_of(sort_key)));
         }
         window.extend(self.waiting.first(CANDIDATES_BY_ARRIVAL).iter().map(|&(_, sort_key)| rank_of(sort_key)));
