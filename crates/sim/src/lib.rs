@@ -7,6 +7,7 @@
 //! None of them uses the compiler, so each can check the compiler's output. Both engines run a [`Launch`] on a [`GlobalMemory`], so the same
 //! kernel test runs in either ([`kernel_test`]).
 
+mod filter;
 pub mod hazard;
 mod image;
 pub mod kernel_test;
