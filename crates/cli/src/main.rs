@@ -12,6 +12,7 @@ mod colour;
 mod compile;
 mod compile_file;
 mod disasm;
+mod each_file;
 mod explain;
 mod guard;
 mod install_files;

@@ -7,7 +7,7 @@ use clap::Args;
 use oriole_cubin::ImageKind;
 use oriole_isa::{Control, Target, decode, encode, parse_at, print_exact};
 
-use crate::check::read_input;
+use crate::each_file::for_each_file;
 use crate::print;
 use crate::sass::program::{Program, SIZE, outcome_of_file};
 
@@ -56,26 +56,12 @@ impl Counts {
 
 pub fn run(arguments: &RoundtripArguments) -> ExitCode {
     let mut total = Counts::default();
-    let (mut failed, mut unreadable) = (false, false);
-    for file in &arguments.files {
-        let data = match read_input(file) {
-            Ok(data) => data,
-            Err(error) => {
-                errln!("error: {file}: {error}");
-                unreadable = true;
-                continue;
-            }
-        };
-        if let Err(message) = check_file(arguments, file, &data, &mut total) {
-            errln!("error: {file}: {message}");
-            failed = true;
-        }
-    }
+    let errors = for_each_file(&arguments.files, |file, data| check_file(arguments, file, data, &mut total));
     outln!("{} instructions, {} identical, {} unknown", total.instructions, total.identical, total.unknown);
     let text_fits = !arguments.text || total.through_text == total.instructions;
-    match unreadable {
+    match errors.unreadable {
         true => ExitCode::from(2),
-        false if !failed && total.identical == total.instructions && text_fits => ExitCode::SUCCESS,
+        false if !errors.failed && total.identical == total.instructions && text_fits => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
 }

@@ -9,7 +9,7 @@ use oriole_isa::{Control, Target, print};
 use oriole_sim::verify::{SectionReport, Verifier, VerifierTally, VerifyFinding, verify};
 use serde::Serialize;
 
-use crate::check::read_input;
+use crate::each_file::for_each_file;
 use crate::print;
 use crate::sass::program::{SIZE, outcome_of_file};
 
@@ -103,27 +103,13 @@ pub fn run(arguments: &VerifyArguments) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut total = VerifyTotals::default();
-    let (mut failed, mut unreadable) = (false, false);
-    for file in &arguments.files {
-        let data = match read_input(file) {
-            Ok(data) => data,
-            Err(error) => {
-                errln!("error: {file}: {error}");
-                unreadable = true;
-                continue;
-            }
-        };
-        if let Err(message) = check_file(arguments, file, &data, &mut total) {
-            errln!("error: {file}: {message}");
-            failed = true;
-        }
-    }
+    let errors = for_each_file(&arguments.files, |file, data| check_file(arguments, file, data, &mut total));
     if !arguments.json {
         print::out(summary(&total).as_bytes());
     }
-    match unreadable {
+    match errors.unreadable {
         true => ExitCode::from(2),
-        false if failed || total.findings > 0 => ExitCode::FAILURE,
+        false if errors.failed || total.findings > 0 => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     }
 }

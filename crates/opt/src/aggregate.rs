@@ -40,12 +40,14 @@ use crate::dead;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 use crate::rewrite::{InstPrelude, single_register};
+use combinable::{AtomicUpdateKind, CombinableAtomic};
 use emit::{
     emit_add_from_lower_lane, emit_ballot, emit_equality_test, emit_predicate_definition, emit_select, emit_shuffle, emit_sum,
     guard_as_predicate_operand, new_value_operand,
 };
 use equal_values::ValuesEqualAcrossThreads;
 
+mod combinable;
 mod emit;
 mod equal_values;
 
@@ -83,88 +85,6 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
         dead::run(function, target);
     }
     stats
-}
-
-/// The operation that an atomic instruction performs on memory. Only operations whose operands can be combined across threads have a
-/// variant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum AtomicUpdateKind {
-    Add,
-    And,
-    Or,
-    Xor,
-    Min,
-    Max,
-}
-
-/// An atomic integer operation whose operands can be combined across the threads of a warp.
-#[derive(Clone, Copy, Debug)]
-struct CombinableAtomic {
-    /// The operation that computes the new value in memory from the old value and the operand.
-    kind: AtomicUpdateKind,
-    /// Whether a minimum or maximum compares signed numbers.
-    is_signed: bool,
-    /// The result that receives the old value of the memory; `None` if nothing reads it.
-    old_value: Option<Part>,
-    /// The operand that is combined with the value in memory.
-    value: Operand,
-    /// Position of `value` in the operand list.
-    value_position: usize,
-    /// Whether the operation has 64 bits instead of 32.
-    is_wide: bool,
-}
-
-impl CombinableAtomic {
-    /// Returns a description of an atomic operation whose operands can be combined across threads; `None` for other instructions.
-    fn match_inst(function: &Function, inst: Inst) -> Option<CombinableAtomic> {
-        let data = &function.insts[inst];
-        let opcode = data.op.machine()?;
-        if !matches!(opcode, Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS | Opcode::RED | Opcode::REDG) {
-            return None;
-        }
-        let (mut kind, mut is_signed, mut is_wide) = (None, false, false);
-        for &modifier in &data.modifiers {
-            match modifier {
-                Symbol::ADD => kind = Some(AtomicUpdateKind::Add),
-                Symbol::AND => kind = Some(AtomicUpdateKind::And),
-                Symbol::OR => kind = Some(AtomicUpdateKind::Or),
-                Symbol::XOR => kind = Some(AtomicUpdateKind::Xor),
-                Symbol::MIN => kind = Some(AtomicUpdateKind::Min),
-                Symbol::MAX => kind = Some(AtomicUpdateKind::Max),
-                Symbol::S32 => is_signed = true,
-                Symbol::_64 => is_wide = true,
-                Symbol::E | Symbol::STRONG | Symbol::SM | Symbol::GPU | Symbol::SYS | Symbol::CTA => {}
-                _ => return None,
-            }
-        }
-        let mut old = None;
-        for result in function.results(inst) {
-            match result.kind {
-                OperandKind::Zero(_) => {}
-                OperandKind::Value(part) if function.values[part.value].file == RegFile::General => old = Some(part),
-                _ => return None,
-            }
-        }
-        // The value operand is the first register after the address; a descriptor may follow.
-        let is_operand = |operand: &Operand| operand.role == Role::Plain && !matches!(operand.kind, OperandKind::Address(_));
-        let value_at = data.result_count() + function.sources(inst).iter().position(is_operand)?;
-        let value = function.operands(inst)[value_at];
-        let is_plain = value.signs.is_empty() && value.suffixes().next().is_none();
-        let is_general =
-            value.part().is_some_and(|part| function.values[part.value].file == RegFile::General && part.count == 1 + u8::from(is_wide));
-        Some(CombinableAtomic { kind: kind?, is_signed, old_value: old, value, value_position: value_at, is_wide })
-            .filter(|_| is_plain && is_general)
-    }
-
-    /// Returns the identity element of the operation: the operand that does not change the value in memory.
-    fn identity_element(&self) -> i64 {
-        match (self.kind, self.is_signed) {
-            (AtomicUpdateKind::Add | AtomicUpdateKind::Or | AtomicUpdateKind::Xor, _) | (AtomicUpdateKind::Max, false) => 0,
-            (AtomicUpdateKind::And, _) | (AtomicUpdateKind::Min, false) => i64::from(u32::MAX),
-            (AtomicUpdateKind::Max, true) => i64::from(i32::MIN as u32),
-            (AtomicUpdateKind::Min, true) => i64::from(i32::MAX),
-        }
-    }
 }
 
 /// How the operands of the participating threads are combined into the one operand of the leader's operation.
