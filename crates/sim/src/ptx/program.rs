@@ -10,7 +10,7 @@ mod matrix;
 use rustc_hash::FxHashMap;
 
 use super::finding::Error;
-use crate::image::Outside;
+use crate::image::{Outside, SurfaceReduction};
 use crate::sampling::Geometry;
 use crate::tensor_map::Operation;
 
@@ -277,7 +277,9 @@ pub(crate) struct ImageAccess {
     pub(crate) offsets: Box<[Source]>,
     /// Destination of each element; `None` for `_`.
     pub(crate) destinations: Box<[Option<Slot>]>,
-    /// The elements to store; none for a load.
+    /// The predicate that says that all data is resident, which is always so.
+    pub(crate) resident: Option<Slot>,
+    /// The elements to store, or the operand of a reduction; none for a load.
     pub(crate) values: Box<[Source]>,
 }
 
@@ -291,7 +293,9 @@ pub(crate) enum ImageAccessKind {
     /// A component of the four texels around float coordinates.
     Gather(Geometry, usize),
     /// A load or store of elements of a number of bytes.
-    Surface { element_bytes: u8, outside: Outside },
+    Surface { geometry: Geometry, element_bytes: u8, outside: Outside },
+    /// A reduction of a number of bytes.
+    Reduction { geometry: Geometry, reduction: SurfaceReduction, bytes: u8, outside: Outside },
     /// The size along an axis.
     Size(usize),
 }
