@@ -3,7 +3,7 @@
 //! `texture f32x4 8x4 wrap normalized = FILL` is a two-dimensional texture of 8 by 4 texels of four floats, `surface u32 16 = FILL` a
 //! one-dimensional surface. The contents are listed texel by texel, rows and layers one after another.
 //!
-//! Further words describe textures: `linear` filters, `layers:3` makes an array, `cube` a cube map with six layers, `cubes:2` an array of cube
+//! `layers:3` makes an array. Further words describe textures: `linear` filters, `cube` a cube map with six layers, `cubes:2` an array of cube
 //! maps, and `levels:2` adds levels of half the size, whose contents follow those of the first level, and `linear-levels` interpolates between them.
 
 use crate::{Element, Fill};
@@ -91,11 +91,11 @@ impl Image {
     /// Returns what is wrong with the combination of words, if anything.
     fn mistake(&self) -> Option<&'static str> {
         let is_filtered = self.is_linear || self.interpolates_levels;
-        let is_plain = !is_filtered && self.levels == 1 && self.arrangement == Arrangement::Single;
+        let is_plain = !is_filtered && self.levels == 1 && matches!(self.arrangement, Arrangement::Single | Arrangement::Layers);
         let is_cube = matches!(self.arrangement, Arrangement::Cube | Arrangement::Cubes);
         let [width, height, _] = self.size;
         match () {
-            () if self.is_surface && !is_plain => Some("a surface has no filter, no layers and no levels"),
+            () if self.is_surface && !is_plain => Some("a surface has no filter, no cube maps and no levels"),
             () if matches!(self.mode, AddressMode::Wrap | AddressMode::Mirror) && !self.is_normalized => {
                 Some("wrap and mirror need normalized coordinates")
             }

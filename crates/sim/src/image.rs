@@ -10,6 +10,7 @@ use oriole_sem::float::Mode;
 use oriole_sem::format::{F16, F32};
 
 use crate::memory::GlobalMemory;
+use crate::sampling::{Geometry, check_geometry};
 
 /// Number of bits of the number of a texture header in a handle.
 const HEADER_BITS: u32 = 20;
@@ -27,6 +28,55 @@ pub(crate) struct Texel {
     pub(crate) level: u32,
     pub(crate) layer: u32,
     pub(crate) place: [u32; 3],
+}
+
+/// A place of a surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SurfacePlace {
+    /// The kind of surface that the instruction names.
+    pub(crate) geometry: Geometry,
+    pub(crate) layer: u32,
+    /// Bytes in x, rows in y and z.
+    pub(crate) place: [i32; 3],
+    pub(crate) outside: OutsideAccess,
+}
+
+/// What a reduction of a surface computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SurfaceReduction {
+    Add,
+    Min { is_signed: bool },
+    Max { is_signed: bool },
+    And,
+    Or,
+}
+
+impl SurfaceReduction {
+    /// Combines two numbers of a size.
+    fn combine(self, old: u64, operand: u64, bytes: usize) -> u64 {
+        let unused = u64::BITS - 8 * bytes as u32;
+        let signed = |number: u64| (number << unused) as i64 >> unused;
+        let is_less = |is_signed: bool| if is_signed { signed(old) < signed(operand) } else { old < operand };
+        match self {
+            SurfaceReduction::Add => old.wrapping_add(operand),
+            SurfaceReduction::Min { is_signed } => {
+                if is_less(is_signed) {
+                    old
+                } else {
+                    operand
+                }
+            }
+            SurfaceReduction::Max { is_signed } => {
+                if is_less(is_signed) {
+                    operand
+                } else {
+                    old
+                }
+            }
+            SurfaceReduction::And => old & operand,
+            SurfaceReduction::Or => old | operand,
+        }
+    }
 }
 
 /// What a surface access outside of the surface does.
@@ -80,34 +130,37 @@ impl GlobalMemory {
         (0..bytes as u64).filter_map(|offset| self.read(address + offset, 1).ok()).map(|byte| byte[0]).collect()
     }
 
-    /// Reads bytes of a surface. Coordinates are bytes in x, rows in y and layers in z.
-    pub(crate) fn read_surface(
-        &self,
-        image: &DeviceImage,
-        place: [i32; 3],
-        bytes: usize,
-        outside: OutsideAccess,
-    ) -> Result<Vec<u8>, String> {
-        match image.surface_address(place, bytes, outside)? {
+    /// Reads bytes of a surface.
+    pub(crate) fn read_surface(&self, image: &DeviceImage, place: &SurfacePlace, bytes: usize) -> Result<Vec<u8>, String> {
+        match image.surface_address(place, bytes)? {
             Some(address) => Ok(self.read_unaligned(address, bytes)),
             None => Ok(vec![0; bytes]),
         }
     }
 
     /// Writes bytes of a surface.
-    pub(crate) fn write_surface(
-        &mut self,
-        image: &DeviceImage,
-        place: [i32; 3],
-        bytes: &[u8],
-        outside: OutsideAccess,
-    ) -> Result<(), String> {
-        let Some(address) = image.surface_address(place, bytes.len(), outside)? else { return Ok(()) };
+    pub(crate) fn write_surface(&mut self, image: &DeviceImage, place: &SurfacePlace, bytes: &[u8]) -> Result<(), String> {
+        let Some(address) = image.surface_address(place, bytes.len())? else { return Ok(()) };
         for (offset, &byte) in bytes.iter().enumerate() {
             let place = self.write(address + offset as u64, 1).map_err(|_| "a surface without contents".to_owned())?;
             place[0] = byte;
         }
         Ok(())
+    }
+
+    /// Combines a number of 4 or 8 bytes of a surface with an operand.
+    pub(crate) fn reduce_surface(
+        &mut self,
+        image: &DeviceImage,
+        place: &SurfacePlace,
+        reduction: SurfaceReduction,
+        bytes: usize,
+        operand: u64,
+    ) -> Result<(), String> {
+        let old = self.read_surface(image, place, bytes)?;
+        let old = old.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte));
+        let new = reduction.combine(old, operand, bytes);
+        self.write_surface(image, place, &new.to_le_bytes()[..bytes])
     }
 }
 
@@ -120,7 +173,12 @@ impl DeviceImage {
     }
 
     /// Returns the address of bytes of a surface; `None` if they are outside and nothing is accessed.
-    fn surface_address(&self, [x, y, z]: [i32; 3], bytes: usize, outside: OutsideAccess) -> Result<Option<u64>, String> {
+    fn surface_address(&self, place: &SurfacePlace, bytes: usize) -> Result<Option<u64>, String> {
+        check_geometry(self, place.geometry)?;
+        let SurfacePlace { layer, place: [x, y, z], outside, .. } = *place;
+        if layer >= self.image.layers {
+            return Err(format!("layer {layer} of a surface with {} layers", self.image.layers));
+        }
         let texel_bytes = self.image.element.bytes() as u32 * self.image.channels;
         let [width, height, depth] = self.image.size;
         let row_bytes = width * texel_bytes;
@@ -135,7 +193,7 @@ impl DeviceImage {
             OutsideAccess::Zero => return Ok(None),
             OutsideAccess::Clamp => std::array::from_fn(|axis| ([x, y, z][axis].max(0) as u32).min(limits[axis])),
         };
-        let row = u64::from(place[2]) * u64::from(height) + u64::from(place[1]);
+        let row = (u64::from(layer) * u64::from(depth) + u64::from(place[2])) * u64::from(height) + u64::from(place[1]);
         Ok(Some(self.address + row * u64::from(row_bytes) + u64::from(place[0])))
     }
 }
@@ -155,14 +213,42 @@ pub(crate) mod tests {
         (memory, found)
     }
 
+    fn at(image: &DeviceImage, layer: u32, place: [i32; 3], outside: OutsideAccess) -> SurfacePlace {
+        let geometry = Geometry { dimensions: image.image.dimensions, arrangement: image.image.arrangement };
+        SurfacePlace { geometry, layer, place, outside }
+    }
+
     #[test]
     fn surfaces_are_read_by_bytes() {
         let (mut memory, image) = image("surface u16x2 2x3 = index");
-        assert_eq!(memory.read_surface(&image, [4, 2, 0], 4, OutsideAccess::Trap).unwrap(), [10, 0, 11, 0]);
-        assert_eq!(memory.read_surface(&image, [8, 1, 0], 4, OutsideAccess::Zero).unwrap(), [0; 4]);
-        assert_eq!(memory.read_surface(&image, [8, -1, 0], 4, OutsideAccess::Clamp).unwrap(), [2, 0, 3, 0]);
-        assert!(memory.read_surface(&image, [0, 3, 0], 4, OutsideAccess::Trap).is_err());
-        memory.write_surface(&image, [2, 0, 0], &[7, 8], OutsideAccess::Trap).unwrap();
-        assert_eq!(memory.read_surface(&image, [0, 0, 0], 8, OutsideAccess::Trap).unwrap(), [0, 0, 7, 8, 2, 0, 3, 0]);
+        let read = |memory: &GlobalMemory, place: [i32; 3], outside| memory.read_surface(&image, &at(&image, 0, place, outside), 4);
+        assert_eq!(read(&memory, [4, 2, 0], OutsideAccess::Trap).unwrap(), [10, 0, 11, 0]);
+        assert_eq!(read(&memory, [8, 1, 0], OutsideAccess::Zero).unwrap(), [0; 4]);
+        assert_eq!(read(&memory, [8, -1, 0], OutsideAccess::Clamp).unwrap(), [2, 0, 3, 0]);
+        assert!(read(&memory, [0, 3, 0], OutsideAccess::Trap).is_err());
+        memory.write_surface(&image, &at(&image, 0, [2, 0, 0], OutsideAccess::Trap), &[7, 8]).unwrap();
+        let row = memory.read_surface(&image, &at(&image, 0, [0, 0, 0], OutsideAccess::Trap), 8).unwrap();
+        assert_eq!(row, [0, 0, 7, 8, 2, 0, 3, 0]);
+    }
+
+    #[test]
+    fn surfaces_have_layers_and_reductions() {
+        let (mut memory, image) = image("surface u32 2x2 layers:3 = index");
+        let place = at(&image, 2, [4, 1, 0], OutsideAccess::Trap);
+        assert_eq!(memory.read_surface(&image, &place, 4).unwrap(), [11, 0, 0, 0]);
+        assert!(memory.read_surface(&image, &at(&image, 3, [0; 3], OutsideAccess::Clamp), 4).is_err());
+        for (reduction, operand, result) in [
+            (SurfaceReduction::Add, 5, 16),
+            (SurfaceReduction::Min { is_signed: false }, 0xffff_fff0, 16),
+            (SurfaceReduction::Min { is_signed: true }, 0xffff_fff0, 0xffff_fff0),
+            (SurfaceReduction::Max { is_signed: true }, 3, 3),
+            (SurfaceReduction::Or, 12, 15),
+            (SurfaceReduction::And, 6, 6),
+        ] {
+            memory.reduce_surface(&image, &place, reduction, 4, operand).unwrap();
+            assert_eq!(memory.read_surface(&image, &place, 4).unwrap(), u32::to_le_bytes(result), "{reduction:?}");
+        }
+        let plane = Geometry { dimensions: 2, arrangement: oriole_kernel_test::Arrangement::Single };
+        assert!(memory.read_surface(&image, &SurfacePlace { geometry: plane, ..place }, 4).is_err());
     }
 }

@@ -140,15 +140,15 @@ impl GlobalMemory {
     }
 }
 
-/// Checks that an instruction reads the kind of texture that this one is.
-fn check_geometry(image: &DeviceImage, geometry: Geometry) -> Result<(), String> {
+/// Checks that an instruction reads the kind of texture or surface that this one is.
+pub(crate) fn check_geometry(image: &DeviceImage, geometry: Geometry) -> Result<(), String> {
     let own = Geometry { dimensions: image.image.dimensions, arrangement: image.image.arrangement };
     match () {
         () if own.arrangement != geometry.arrangement => {
-            Err(format!("a texture ({:?}) is read as one with another arrangement ({:?})", own.arrangement, geometry.arrangement))
+            Err(format!("an image ({:?}) is read as one with another arrangement ({:?})", own.arrangement, geometry.arrangement))
         }
         () if own.dimensions != geometry.dimensions => {
-            Err(format!("a texture of {} dimensions is read with {}", own.dimensions, geometry.dimensions))
+            Err(format!("an image of {} dimensions is read with {}", own.dimensions, geometry.dimensions))
         }
         () => Ok(()),
     }

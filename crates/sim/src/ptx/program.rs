@@ -10,7 +10,7 @@ mod matrix;
 use rustc_hash::FxHashMap;
 
 use super::finding::PtxError;
-use crate::image::OutsideAccess;
+use crate::image::{OutsideAccess, SurfaceReduction};
 use crate::sampling::Geometry;
 use crate::tensor_map::ReductionOperation;
 
@@ -278,7 +278,9 @@ pub(crate) struct ImageAccess {
     pub(crate) offsets: Box<[PtxSource]>,
     /// Destination of each element; `None` for `_`.
     pub(crate) destinations: Box<[Option<RegisterSlot>]>,
-    /// The elements to store; none for a load.
+    /// The predicate that says that all data is resident, which is always so.
+    pub(crate) resident: Option<RegisterSlot>,
+    /// The elements to store, or the operand of a reduction; none for a load.
     pub(crate) values: Box<[PtxSource]>,
 }
 
@@ -292,7 +294,9 @@ pub(crate) enum ImageAccessKind {
     /// A component of the four texels around float coordinates.
     Gather(Geometry, usize),
     /// A load or store of elements of a number of bytes.
-    Surface { element_bytes: u8, outside: OutsideAccess },
+    Surface { geometry: Geometry, element_bytes: u8, outside: OutsideAccess },
+    /// A reduction of a number of bytes.
+    Reduction { geometry: Geometry, reduction: SurfaceReduction, bytes: u8, outside: OutsideAccess },
     /// The size along an axis.
     Size(usize),
 }

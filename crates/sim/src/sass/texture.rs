@@ -1,4 +1,4 @@
-//! Textures and surfaces: `TEX`, `TLD`, `TLD4`, `TXD`, `TXQ`, `SULD` and `SUST`, without comparisons and samples.
+//! Textures and surfaces: `TEX`, `TLD`, `TLD4`, `TXD`, `TXQ`, `SULD`, `SUST` and `SURED`, without comparisons and samples.
 //!
 //! ```text
 //! TEX.B.LL upper, lower, coordinates, handle and level, 2D, mask            handle in a general register
@@ -19,8 +19,8 @@ use super::fault::Fault;
 use super::memory::AccessWidth;
 use super::site::Site;
 use super::step::{Built, UnsupportedInst, access};
-use super::warp::{Row, Warp, lanes_of};
-use crate::image::OutsideAccess;
+use super::warp::{PredicateDestination, Row, Warp, lanes_of};
+use crate::image::{OutsideAccess, SurfacePlace, SurfaceReduction};
 use crate::sampling::{Fetch, Geometry, Level};
 
 /// Number of components in the second result.
@@ -31,8 +31,9 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
     Some(match site.opcode() {
         Opcode::TEX | Opcode::TLD | Opcode::TLD4 | Opcode::TXD => fetch(site),
         Opcode::TXQ => query(site),
-        Opcode::SULD => surface(site, true),
-        Opcode::SUST => surface(site, false),
+        Opcode::SULD => surface(site, SurfaceAccess::Load),
+        Opcode::SUST => surface(site, SurfaceAccess::Store),
+        Opcode::SURED => reduction_of(site).and_then(|access| surface(site, access)),
         _ => return None,
     })
 }
@@ -70,6 +71,8 @@ struct Operands {
     general: Vec<Option<u16>>,
     /// The handle, unless it is in a general register.
     handle: Option<Handle>,
+    /// The predicate that says that some data is not resident, which is never so.
+    absent: Option<u16>,
     /// The name, and the numbers after it.
     name: &'static str,
     numbers: Vec<i64>,
@@ -77,7 +80,7 @@ struct Operands {
 
 impl Operands {
     fn of(site: &Site<'_>) -> Result<Operands, UnsupportedInst> {
-        let mut found = Operands { general: Vec::new(), handle: None, name: "", numbers: Vec::new() };
+        let mut found = Operands { general: Vec::new(), handle: None, absent: None, name: "", numbers: Vec::new() };
         let mut before_name = Vec::new();
         for operand in &site.instruction.operands {
             match operand.value {
@@ -85,8 +88,7 @@ impl Operands {
                 OperandValue::Register(RegFile::Uniform, number) => {
                     found.handle = found.handle.or(Some(Handle::Uniform(Row::source(number))));
                 }
-                OperandValue::Register(RegFile::Predicate, None) => {}
-                OperandValue::Register(RegFile::Predicate, Some(_)) => return Err(site.unsupported("whether texture data is resident")),
+                OperandValue::Register(RegFile::Predicate, number) => found.absent = number,
                 // Some forms have a name for a number that is always zero.
                 OperandValue::Name(symbol) if symbol.spelling() == "0x0" => {}
                 OperandValue::Name(symbol) => found.name = symbol.spelling(),
@@ -237,6 +239,7 @@ fn fetch(site: &Site<'_>) -> Built {
     let registers =
         if opcode == Opcode::TXD { Registers::of_gradients(site, &operands, named)? } else { Registers::of(site, &operands, named)? };
     let fields = OffsetFields::of(opcode);
+    let absent = operands.absent.map(|number| PredicateDestination::new(Some(number as u8), false));
     Ok(access(move |warp, world, lanes| {
         for lane in lanes_of(lanes) {
             let fault = |what: String| Fault::of(lane, what);
@@ -274,6 +277,9 @@ fn fetch(site: &Site<'_>) -> Built {
                 write_component(warp, results, number as u16, lane, texel[component].unwrap_or(0));
             }
         }
+        if let Some(absent) = absent {
+            warp.write_predicate(absent, lanes, 0);
+        }
         Ok(())
     }))
 }
@@ -301,14 +307,48 @@ fn query(site: &Site<'_>) -> Built {
     }))
 }
 
-/// Builds `SULD` and `SUST` with coordinates in bytes.
-fn surface(site: &Site<'_>, is_load: bool) -> Built {
-    let dimensions = site.one_of(&[(".1D", 1), (".2D", 2), (".3D", 3)]);
-    let (Some(dimensions), true) = (dimensions, site.has(".D") && site.has(".BA")) else {
+/// What an instruction does with a surface.
+#[derive(Clone, Copy)]
+enum SurfaceAccess {
+    Load,
+    Store,
+    Reduce(SurfaceReduction, AccessWidth),
+}
+
+/// Returns the access of `SURED`.
+fn reduction_of(site: &Site<'_>) -> Result<SurfaceAccess, UnsupportedInst> {
+    if site.one_of(&[(".SD32", ()), (".SD64", ())]).is_some() {
+        return Err(site.unsupported("reductions whose type is that of the surface"));
+    }
+    let is_signed = site.one_of(&[(".S32", true), (".S64", true)]).unwrap_or(false);
+    let width = site.one_of(&[(".U64", AccessWidth::B64), (".S64", AccessWidth::B64)]).unwrap_or(AccessWidth::B32);
+    let operations = [
+        (".ADD", SurfaceReduction::Add),
+        (".MIN", SurfaceReduction::Min { is_signed }),
+        (".MAX", SurfaceReduction::Max { is_signed }),
+        (".AND", SurfaceReduction::And),
+        (".OR", SurfaceReduction::Or),
+    ];
+    let reduction = site.one_of(&operations).ok_or_else(|| site.unsupported("reductions of this kind"))?;
+    Ok(SurfaceAccess::Reduce(reduction, width))
+}
+
+/// Builds `SULD`, `SUST` and `SURED` with coordinates in bytes. The index of surfaces with layers follows the coordinates.
+fn surface(site: &Site<'_>, kind: SurfaceAccess) -> Built {
+    let geometries = [
+        (".1D", 1, Arrangement::Single),
+        (".2D", 2, Arrangement::Single),
+        (".3D", 3, Arrangement::Single),
+        (".1D_ARRAY", 1, Arrangement::Layers),
+        (".2D_ARRAY", 2, Arrangement::Layers),
+    ];
+    let geometry = site.one_of(&geometries.map(|(name, dimensions, arrangement)| (name, Geometry { dimensions, arrangement })));
+    let (Some(geometry), true) = (geometry, site.has(".D") && site.has(".BA")) else {
         return Err(site.unsupported("surfaces of this kind"));
     };
+    let (dimensions, has_index) = (geometry.dimensions, geometry.has_index());
     let outside = site.one_of(&[(".TRAP", OutsideAccess::Trap), (".IGN", OutsideAccess::Zero)]).unwrap_or(OutsideAccess::Clamp);
-    let width = AccessWidth::of(site)?;
+    let width = if let SurfaceAccess::Reduce(_, width) = kind { width } else { AccessWidth::of(site)? };
     let (mut general, mut numbers, mut uniform, mut coordinates) = (Vec::new(), Vec::new(), None, None);
     for operand in &site.instruction.operands {
         match &operand.value {
@@ -318,7 +358,9 @@ fn surface(site: &Site<'_>, is_load: bool) -> Built {
             OperandValue::Integer(number) => numbers.push(*number),
             OperandValue::Address(address) => {
                 let first = address.parts.iter().flat_map(|part| &part.registers).next();
-                coordinates = first.map(|register| site.checked(register.number, dimensions as u16).map(Row::source)).transpose()?;
+                coordinates = first
+                    .map(|register| site.checked(register.number, dimensions as u16 + u16::from(has_index)).map(Row::source))
+                    .transpose()?;
             }
             other => return Err(site.unsupported(format!("a surface operand {other:?}"))),
         }
@@ -331,7 +373,7 @@ fn surface(site: &Site<'_>, is_load: bool) -> Built {
         (None, None, None) => return Err(site.unsupported("a surface without a handle")),
     };
     let data = site.checked(data, width.registers())?;
-    let row = if is_load { Row::destination(data) } else { Row::source(data) };
+    let row = if matches!(kind, SurfaceAccess::Load) { Row::destination(data) } else { Row::source(data) };
     // The zero register is one row; stores of it repeat it.
     let row_of = move |register: u16| if data.is_none() { row } else { row.plus(register) };
     Ok(access(move |warp, world, lanes| {
@@ -342,18 +384,25 @@ fn surface(site: &Site<'_>, is_load: bool) -> Built {
             for (axis, place) in (0..).zip(&mut place[..dimensions]) {
                 *place = warp.row(coordinates.plus(axis))[lane] as i32;
             }
+            let layer = if has_index { warp.row(coordinates.plus(dimensions as u16))[lane] } else { 0 };
+            let place = SurfacePlace { geometry, layer, place, outside };
             let count = width.bytes() as usize;
-            if is_load {
-                let mut bytes = world.memory.read_surface(&image, place, count, outside).map_err(fault)?;
+            if let SurfaceAccess::Load = kind {
+                let mut bytes = world.memory.read_surface(&image, &place, count).map_err(fault)?;
                 bytes.resize(16, 0);
                 let words = width.extend(&bytes);
                 for register in 0..width.registers() {
                     warp.write_lane(row_of(register), lane, words[usize::from(register)]);
                 }
+                continue;
+            }
+            let words = (0..width.registers()).flat_map(|register| warp.row(row_of(register))[lane].to_le_bytes());
+            let bytes: Vec<u8> = words.take(count).collect();
+            if let SurfaceAccess::Reduce(reduction, _) = kind {
+                let operand = bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte));
+                world.memory.reduce_surface(&image, &place, reduction, count, operand).map_err(fault)?;
             } else {
-                let words = (0..width.registers()).flat_map(|register| warp.row(row_of(register))[lane].to_le_bytes());
-                let bytes: Vec<u8> = words.take(count).collect();
-                world.memory.write_surface(&image, place, &bytes, outside).map_err(fault)?;
+                world.memory.write_surface(&image, &place, &bytes).map_err(fault)?;
             }
         }
         Ok(())

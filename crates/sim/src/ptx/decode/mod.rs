@@ -512,7 +512,7 @@ impl FunctionDecoder<'_> {
             Isspacep => self.isspacep(ptx),
             Atom | Red => self.atomic(ptx),
             Ldmatrix | Stmatrix | Movmatrix => { self.converge(); self.matrix(ptx) }
-            Tex | Tld4 | Suld | Sust | Txq | Suq => self.texture(ptx),
+            Tex | Tld4 | Suld | Sust | Sured | Txq | Suq => self.texture(ptx),
             Mma => { self.converge(); self.mma(ptx) }
             WmmaMma => { self.converge(); self.wmma(ptx) }
             WmmaLoad | WmmaStore => { self.converge(); self.move_fragment(ptx) }

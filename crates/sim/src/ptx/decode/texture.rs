@@ -1,5 +1,5 @@
-//! Decodes `tex`, `tld4`, `txq`, `suld.b`, `sust.b` and `suq` with handles in registers. Comparisons, samples and results of 16 bits are
-//! refused.
+//! Decodes `tex`, `tld4`, `txq`, `suld.b`, `sust.b`, `sured.b` and `suq` with handles in registers. Comparisons, samples and results of 16 bits
+//! are refused.
 
 use oriole_kernel_test::Arrangement;
 use oriole_ptx::ast::{self, AddressBase, FormShape, ValueType};
@@ -7,7 +7,7 @@ use oriole_ptx::table::{Opcode, Slot as FormSlot};
 use oriole_ptx::types::ScalarType;
 
 use super::{Decode, FunctionDecoder, Missing, PtxInst};
-use crate::image::OutsideAccess;
+use crate::image::{OutsideAccess, SurfaceReduction};
 use crate::ptx::program::{ImageAccess, ImageAccessKind, PtxAction, PtxSource, RegisterSlot};
 use crate::sampling::Geometry;
 
@@ -26,16 +26,6 @@ fn geometry(ptx: &PtxInst<'_>) -> Option<Geometry> {
     Some(Geometry { dimensions, arrangement })
 }
 
-/// Returns the number of dimensions of a surface that a modifier names; `None` for arrays.
-fn dimensions(ptx: &PtxInst<'_>) -> Option<usize> {
-    match ptx.get(FormSlot::Geom)?.spelling() {
-        "1d" => Some(1),
-        "2d" => Some(2),
-        "3d" => Some(3),
-        _ => None,
-    }
-}
-
 /// Returns whether an instruction has one of these modifiers.
 fn names(ptx: &PtxInst<'_>, spellings: &[&str]) -> bool {
     ptx.form.modifiers.iter().any(|value| spellings.contains(&value.modifier.spelling()))
@@ -47,6 +37,7 @@ impl FunctionDecoder<'_> {
             Opcode::Tex => self.fetch(ptx)?,
             Opcode::Tld4 => self.gather(ptx)?,
             Opcode::Suld | Opcode::Sust => self.surface(ptx)?,
+            Opcode::Sured => self.reduction(ptx)?,
             _ => self.query(ptx)?,
         };
         self.push(PtxAction::Image(Box::new(access)));
@@ -95,6 +86,14 @@ impl FunctionDecoder<'_> {
         self.elements(operand, count).into_iter().map(slot).collect()
     }
 
+    /// Decodes the first operand of a fetch: the four results, and the predicate that says whether data is resident.
+    fn results(&self, operand: ast::Operand) -> Decode<(Box<[Option<RegisterSlot>]>, Option<RegisterSlot>)> {
+        let ast::Operand::Pair(list) = operand else { return Ok((self.written(operand, 4)?, None)) };
+        let &[vector, resident] = self.body.list(list) else { return Err(Missing::new("a pair of results")) };
+        let resident = if resident == ast::Operand::Sink { None } else { Some(self.destination(resident)?) };
+        Ok((self.written(vector, 4)?, resident))
+    }
+
     /// Decodes the operands from position `first` on: none, or offsets of a number of dimensions. A value to compare with is refused.
     fn offsets(&mut self, ptx: &PtxInst<'_>, first: usize, dimensions: usize) -> Decode<Box<[PtxSource]>> {
         let Some(&operand) = ptx.operands.get(first) else { return Ok(Box::default()) };
@@ -111,8 +110,7 @@ impl FunctionDecoder<'_> {
         let [has_level, has_gradient] = ["level", "grad"].map(|name| names(ptx, &[name]));
         // The level is one operand, derivatives are two; offsets and comparisons follow.
         let count = 2 + usize::from(has_level) + 2 * usize::from(has_gradient);
-        let is_plain = !names(ptx, &["base"]) && to.bits() == 32;
-        if !is_plain || matches!(ptx.operand(0), ast::Operand::Pair(_)) {
+        if to.bits() != 32 {
             return self.unsupported(ptx);
         }
         let is_float = from == ScalarType::F32;
@@ -120,43 +118,55 @@ impl FunctionDecoder<'_> {
             return self.unsupported(ptx);
         }
         let (handle, coordinates) = self.image_place(ptx, ptx.operand(1), from, geometry.has_index(), geometry.coordinates())?;
-        let destinations = self.written(ptx.operand(0), 4)?;
+        let (destinations, resident) = self.results(ptx.operand(0))?;
         let level = if has_level { Some(self.source(ptx.operand(2), from)?) } else { None };
         let kind = if is_float { ImageAccessKind::Fetch(geometry) } else { ImageAccessKind::FetchTexel(geometry) };
         let (coordinates, offsets) = (coordinates.into(), self.offsets(ptx, count, geometry.dimensions)?);
-        Ok(ImageAccess { kind, handle, coordinates, level, has_gradient, offsets, destinations, values: Box::default() })
+        Ok(ImageAccess { kind, handle, coordinates, level, has_gradient, offsets, destinations, resident, values: Box::default() })
     }
 
     fn gather(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
         let Some(geometry) = geometry(ptx) else { return self.unsupported(ptx) };
         let component = ["r", "g", "b", "a"].iter().position(|name| ptx.get(FormSlot::Comp).is_some_and(|found| found.spelling() == *name));
         let Some(component) = component else { return self.unsupported(ptx) };
-        if matches!(ptx.operand(0), ast::Operand::Pair(_)) {
-            return self.unsupported(ptx);
-        }
         let (handle, coordinates) = self.image_place(ptx, ptx.operand(1), ScalarType::F32, geometry.has_index(), geometry.coordinates())?;
-        let destinations = self.written(ptx.operand(0), 4)?;
+        let (destinations, resident) = self.results(ptx.operand(0))?;
         let kind = ImageAccessKind::Gather(geometry, component);
         let (coordinates, offsets) = (coordinates.into(), self.offsets(ptx, 2, geometry.dimensions)?);
-        Ok(ImageAccess { kind, handle, coordinates, level: None, has_gradient: false, offsets, destinations, values: Box::default() })
+        Ok(ImageAccess {
+            kind,
+            handle,
+            coordinates,
+            level: None,
+            has_gradient: false,
+            offsets,
+            destinations,
+            resident,
+            values: Box::default(),
+        })
     }
 
-    fn surface(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
+    /// Returns the kind of surface that an instruction accesses by bytes, and what it does outside.
+    fn surface_kind(&self, ptx: &PtxInst<'_>) -> Decode<(Geometry, OutsideAccess)> {
         let outside = match () {
             () if names(ptx, &["trap"]) => OutsideAccess::Trap,
             () if names(ptx, &["clamp"]) => OutsideAccess::Clamp,
             () if names(ptx, &["zero"]) => OutsideAccess::Zero,
             () => return self.unsupported(ptx),
         };
-        if !names(ptx, &["b"]) {
-            return self.unsupported(ptx);
+        match geometry(ptx) {
+            Some(geometry) if names(ptx, &["b"]) => Ok((geometry, outside)),
+            _ => self.unsupported(ptx),
         }
+    }
+
+    fn surface(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
+        let (geometry, outside) = self.surface_kind(ptx)?;
         let ty = ptx.ty();
         let element_bytes = ty.bytes() as u8;
         let is_load = ptx.form.opcode == Opcode::Suld;
         let (place, vector) = if is_load { (ptx.operand(1), ptx.operand(0)) } else { (ptx.operand(0), ptx.operand(1)) };
-        let Some(dimensions) = dimensions(ptx) else { return self.unsupported(ptx) };
-        let (handle, coordinates) = self.image_place(ptx, place, ScalarType::S32, false, dimensions)?;
+        let (handle, coordinates) = self.image_place(ptx, place, ScalarType::S32, geometry.has_index(), geometry.dimensions)?;
         let count = self.lanes(vector);
         let (mut destinations, mut values): (Box<[Option<RegisterSlot>]>, Box<[PtxSource]>) = Default::default();
         if is_load {
@@ -164,9 +174,26 @@ impl FunctionDecoder<'_> {
         } else {
             values = self.elements(vector, count).into_iter().map(|value| self.source(value, ty)).collect::<Decode<_>>()?;
         }
-        let kind = ImageAccessKind::Surface { element_bytes, outside };
-        let coordinates = coordinates.into();
-        Ok(ImageAccess { kind, handle, coordinates, level: None, has_gradient: false, offsets: Box::default(), destinations, values })
+        let kind = ImageAccessKind::Surface { geometry, element_bytes, outside };
+        Ok(ImageAccess { destinations, values, ..ImageAccess::of_surface(kind, handle, coordinates) })
+    }
+
+    fn reduction(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
+        let (geometry, outside) = self.surface_kind(ptx)?;
+        let ty = ptx.ty();
+        let is_signed = matches!(ty, ScalarType::S32 | ScalarType::S64);
+        let reduction = match () {
+            () if names(ptx, &["add"]) => SurfaceReduction::Add,
+            () if names(ptx, &["min"]) => SurfaceReduction::Min { is_signed },
+            () if names(ptx, &["max"]) => SurfaceReduction::Max { is_signed },
+            () if names(ptx, &["and"]) => SurfaceReduction::And,
+            () if names(ptx, &["or"]) => SurfaceReduction::Or,
+            () => return self.unsupported(ptx),
+        };
+        let (handle, coordinates) = self.image_place(ptx, ptx.operand(0), ScalarType::S32, geometry.has_index(), geometry.dimensions)?;
+        let values = Box::new([self.source(ptx.operand(1), ty)?]);
+        let kind = ImageAccessKind::Reduction { geometry, reduction, bytes: ty.bytes() as u8, outside };
+        Ok(ImageAccess { values, ..ImageAccess::of_surface(kind, handle, coordinates) })
     }
 
     fn query(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
@@ -175,15 +202,23 @@ impl FunctionDecoder<'_> {
         let (Some(axis), 2) = (axis, ptx.operands.len()) else { return self.unsupported(ptx) };
         let handle = self.handle(ptx.operand(1))?;
         let destinations = self.written(ptx.operand(0), 1)?;
-        Ok(ImageAccess {
-            kind: ImageAccessKind::Size(axis),
+        Ok(ImageAccess { destinations, ..ImageAccess::of_surface(ImageAccessKind::Size(axis), handle, Vec::new()) })
+    }
+}
+
+impl ImageAccess {
+    /// Returns an access without level, offsets, destinations and values.
+    fn of_surface(kind: ImageAccessKind, handle: PtxSource, coordinates: Vec<PtxSource>) -> ImageAccess {
+        ImageAccess {
+            kind,
             handle,
-            coordinates: Box::default(),
+            coordinates: coordinates.into(),
             level: None,
             has_gradient: false,
             offsets: Box::default(),
-            destinations,
+            destinations: Box::default(),
+            resident: None,
             values: Box::default(),
-        })
+        }
     }
 }

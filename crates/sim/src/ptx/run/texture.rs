@@ -3,6 +3,7 @@
 use super::block::PtxBlock;
 use super::warp::{PtxWarp, lanes_of};
 use super::{LaunchState, Stop};
+use crate::image::{OutsideAccess, SurfacePlace};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{ImageAccess, ImageAccessKind};
 use crate::sampling::{Fetch, Geometry, Level};
@@ -19,6 +20,12 @@ fn fetch(geometry: Geometry, level: Level, words: &[u32], offsets: [i32; 3]) -> 
     let mut coordinates = [0; 3];
     coordinates.iter_mut().zip(places).for_each(|(coordinate, &place)| *coordinate = place);
     Fetch { geometry, level, index, coordinates, offsets }
+}
+
+/// Returns a place of a surface; `words` are the index, if there is one, and the coordinates.
+fn surface_place(geometry: Geometry, words: &[u32], outside: OutsideAccess) -> SurfacePlace {
+    let Fetch { index, coordinates, .. } = fetch(geometry, Level::Base, words, [0; 3]);
+    SurfacePlace { geometry, layer: index, place: coordinates.map(|word| word as i32), outside }
 }
 
 impl PtxWarp {
@@ -61,10 +68,14 @@ impl PtxWarp {
                 self.write_image_result(access, 0, lane, Some(image.image.size[axis]));
                 return Ok(());
             }
-            ImageAccessKind::Surface { element_bytes, outside } => {
-                let mut place = [0; 3];
-                place.iter_mut().zip(&words).for_each(|(place, &word)| *place = word as i32);
-                return self.access_surface(machine, access, lane, place, usize::from(element_bytes), outside);
+            ImageAccessKind::Surface { geometry, element_bytes, outside } => {
+                let place = surface_place(geometry, &words, outside);
+                return self.access_surface(machine, access, lane, &place, usize::from(element_bytes));
+            }
+            ImageAccessKind::Reduction { geometry, reduction, bytes, outside } => {
+                let place = surface_place(geometry, &words, outside);
+                let operand = self.read(&machine.pool, access.values[0], lane);
+                return machine.memory.reduce_surface(&image, &place, reduction, usize::from(bytes), operand);
             }
             ImageAccessKind::Fetch(geometry) => {
                 let level = match level {
@@ -85,6 +96,9 @@ impl PtxWarp {
         for (number, value) in texel.into_iter().enumerate() {
             self.write_image_result(access, number, lane, value);
         }
+        if let Some(resident) = access.resident {
+            self.write(resident, lane, 1);
+        }
         Ok(())
     }
 
@@ -99,13 +113,12 @@ impl PtxWarp {
         machine: &mut LaunchState<'_>,
         access: &ImageAccess,
         lane: usize,
-        place: [i32; 3],
+        place: &SurfacePlace,
         element_bytes: usize,
-        outside: crate::image::OutsideAccess,
     ) -> Result<(), String> {
         let image = machine.memory.image(self.read(&machine.pool, access.handle, lane) as u32)?;
         if access.values.is_empty() {
-            let bytes = machine.memory.read_surface(&image, place, element_bytes * access.destinations.len(), outside)?;
+            let bytes = machine.memory.read_surface(&image, place, element_bytes * access.destinations.len())?;
             for (element, destination) in bytes.chunks_exact(element_bytes).zip(&access.destinations) {
                 let value = element.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
                 if let Some(slot) = *destination {
@@ -116,6 +129,6 @@ impl PtxWarp {
         }
         let values = access.values.iter().map(|&source| self.read(&machine.pool, source, lane));
         let bytes: Vec<u8> = values.flat_map(|value| value.to_le_bytes().into_iter().take(element_bytes)).collect();
-        machine.memory.write_surface(&image, place, &bytes, outside)
+        machine.memory.write_surface(&image, place, &bytes)
     }
 }
