@@ -11,11 +11,17 @@
 //! 1. A scoreboard whose only wait is at the same instruction as the only wait of the new holder. Sharing it costs no time, and the other
 //!    scoreboards stay free.
 //! 2. A free scoreboard; among these the one that has been free for the longest time, because a wait on another path is least likely to
-//!    be delayed by it.
+//!    be delayed by it. It costs nothing if the others suffice for the holders whose live intervals start during that of the new holder.
+//!    Otherwise one of these has to share, so a free scoreboard has a price, which grows as fewer are free.
 //! 3. A scoreboard with other holders. If they are waited for first, that wait also lasts until the new holder is done; otherwise the wait
 //!    for the new holder also lasts until they are done. The cost is the number of cycles by which the earlier wait gets longer, estimated
-//!    from the usual latencies of the model and the distance, weighted by loop depth. Latencies vary, so among equal costs the scoreboard
-//!    with the most cycles to spare is chosen, then one held by the same instruction class, which takes about as long.
+//!    from the usual latencies of the model and the distance, weighted by loop depth. It is at most the distance between the two waits if
+//!    both are executed equally often: the later wait gets shorter by what the earlier one gets longer. Latencies vary, so among equal
+//!    costs the scoreboard with the most cycles to spare is chosen, then one held by the same instruction class, which takes about as long.
+//!
+//! The price makes loads whose results are read at about the same place share a scoreboard, so that those with other uses stay separate.
+//! Of 16 loads, each of which overwrites the address of the one before it, the results share one scoreboard and the addresses get others;
+//! otherwise five results would occupy all but one, and each wait for an address would last until a result arrives.
 //!
 //! The four heuristics of the published description of ptxas (oldest free scoreboard, same kind, distance, no conflicts) are special cases
 //! of this cost.
@@ -57,6 +63,9 @@ use super::waits::{Wait, WaitedEvent};
 const CYCLES_PER_INST: i64 = 2;
 /// Estimated latency in cycles of an instruction for which the hardware model has none.
 const DEFAULT_LATENCY_CYCLES: i64 = 30;
+/// Price in cycles of the last free scoreboard, if other holders need one during the live interval of the new holder. The price of one
+/// of several free scoreboards is this divided by their number.
+const LAST_SCOREBOARD_PRICE_CYCLES: i64 = 24;
 
 /// An instruction that holds a scoreboard from its issue until other instructions have waited for one of its events: results written, or
 /// sources read.
@@ -138,7 +147,9 @@ pub(crate) fn assign_scoreboards(
         holders.iter().enumerate().filter_map(|(at, holder)| holder.carried_by_loop.map(|(start, _)| (start, at))).collect();
     starts.sort_unstable();
     let mut starts = starts.into_iter().peekable();
-    let mut scan = ScoreboardScan { control_flow, rules, boards: vec![ScoreboardState::default(); rules.scoreboards], assignable };
+    let holder_positions: Vec<usize> = holders.iter().map(|holder| holder.inst).collect();
+    let boards = vec![ScoreboardState::default(); rules.scoreboards];
+    let mut scan = ScoreboardScan { control_flow, rules, boards, assignable, holder_positions };
     let mut preassigned: Vec<Option<usize>> = vec![None; holders.len()];
     for (at, one) in holders.iter().enumerate() {
         // The scan has reached the start of one or more loops. An instruction that is waited for in the next iteration occupies a
@@ -286,6 +297,22 @@ struct ScoreboardScan<'a> {
     boards: Vec<ScoreboardState>,
     /// Indices of the scoreboards that may be assigned freely: all but those that the code itself names.
     assignable: Vec<usize>,
+    /// Positions in the code of all holders, in ascending order.
+    holder_positions: Vec<usize>,
+}
+
+/// What the choice of a scoreboard depends on, for a new holder (an instruction that others wait for).
+struct CandidateHolder {
+    /// Position of the first wait for the holder.
+    next_wait: usize,
+    /// Number of waits for the holder.
+    wait_count: usize,
+    /// Estimated cycle in which the holder is done.
+    ready_cycle: i64,
+    /// Scheduling class of the holder.
+    class: SchedClass,
+    /// Cost of a free scoreboard, in cycles weighted by executions.
+    free_price: i64,
 }
 
 impl ScoreboardScan<'_> {
@@ -298,8 +325,14 @@ impl ScoreboardScan<'_> {
         let next = waits_at.iter().copied().min().unwrap_or(from);
         let ready = from as i64 * CYCLES_PER_INST + holder.usual_latency;
         let index = preassigned.unwrap_or_else(|| {
-            let rank = |&index: &usize| self.scoreboard_rank(index, next, waits_at.len(), ready, holder.class);
-            self.assignable.iter().copied().min_by_key(rank).unwrap_or(0)
+            let candidate = CandidateHolder {
+                next_wait: next,
+                wait_count: waits_at.len(),
+                ready_cycle: ready,
+                class: holder.class,
+                free_price: self.free_scoreboard_price(from, next),
+            };
+            self.assignable.iter().copied().min_by_key(|&index| self.scoreboard_rank(index, &candidate)).unwrap_or(0)
         });
         // The `ready_cycle` of a free scoreboard belongs to instructions that are done, so it is ignored.
         let board = &mut self.boards[index];
@@ -310,30 +343,41 @@ impl ScoreboardScan<'_> {
         index
     }
 
-    /// Returns the cost, in cycles weighted by executions, of assigning scoreboard `index` to a new holder (an instruction that others wait
-    /// for), followed by tie-breakers; lower is better. `next` is the position of the first wait for the holder, `wait_count` the number of
-    /// its waits, `ready_cycle` the cycle in which it is done.
-    fn scoreboard_rank(
-        &self,
-        index: usize,
-        next: usize,
-        wait_count: usize,
-        ready_cycle: i64,
-        class: SchedClass,
-    ) -> (i64, u8, i64, bool, usize) {
+    /// Returns the cost, in cycles weighted by executions, of taking a free scoreboard for a holder from position `from` to its first wait at
+    /// `next`: 0 if the other free scoreboards suffice for the holders that start in between.
+    fn free_scoreboard_price(&self, from: usize, next: usize) -> i64 {
+        let free = self.assignable.iter().filter(|&&index| self.boards[index].waits_at.is_empty()).count();
+        let started = |position: usize| self.holder_positions.partition_point(|&start| start < position);
+        let others = started(next).saturating_sub(started(from + 1));
+        if free == 0 || others < free {
+            return 0;
+        }
+        (LAST_SCOREBOARD_PRICE_CYCLES / free as i64).saturating_mul(self.cycle_weight(from))
+    }
+
+    /// Returns the cost, in cycles weighted by executions, of assigning scoreboard `index` to a new holder, followed by tie-breakers; lower
+    /// is better.
+    fn scoreboard_rank(&self, index: usize, candidate: &CandidateHolder) -> (i64, u8, i64, bool, usize) {
         let board = &self.boards[index];
-        let other_kind = board.class != Some(class);
-        // The second element of the result orders scoreboards of cost 0: 0 if the new and the present holder share their only wait, 1 if
-        // the scoreboard is free, 2 otherwise.
-        let Some(&Reverse(theirs)) = board.waits_at.peek() else { return (0, 1, 0, false, board.free_since) };
-        if theirs == next && wait_count == 1 && board.waits_at.len() == 1 {
+        let other_kind = board.class != Some(candidate.class);
+        let next = candidate.next_wait;
+        // The second element of the result orders scoreboards of equal cost: 0 if the new and the present holder share their only wait, 1
+        // if the scoreboard is free, 2 otherwise.
+        let Some(&Reverse(theirs)) = board.waits_at.peek() else { return (candidate.free_price, 1, 0, false, board.free_since) };
+        if theirs == next && candidate.wait_count == 1 && board.waits_at.len() == 1 {
             return (0, 0, 0, other_kind, board.free_since);
         }
         // If two instructions share a scoreboard, the earlier of their two waits lasts until both are done. `late` is the number of cycles
         // by which it gets longer.
-        let (ready, place) = if theirs < next { (ready_cycle, theirs) } else { (board.ready_cycle, next) };
-        let late = ready - place as i64 * CYCLES_PER_INST;
-        (late.max(0).saturating_mul(self.cycle_weight(place)), 2, late, other_kind, board.free_since)
+        let (place, later) = (theirs.min(next), theirs.max(next));
+        let (own, other) =
+            if theirs < next { (board.ready_cycle, candidate.ready_cycle) } else { (candidate.ready_cycle, board.ready_cycle) };
+        let mut late = other - own.max(place as i64 * CYCLES_PER_INST);
+        let weight = self.cycle_weight(place);
+        if weight == self.cycle_weight(later) {
+            late = late.min((later - place) as i64 * CYCLES_PER_INST);
+        }
+        (late.max(0).saturating_mul(weight), 2, late, other_kind, board.free_since)
     }
 
     /// Returns the weight of a cycle at a position of the code: the assumed number of executions, which is the assumed trip count of loops

@@ -184,6 +184,8 @@ fn source_of(function: &Function, inst: Inst, loads: Loads) -> DivergenceSource 
         Effect::Lanes if matches!(opcode, Opcode::VOTE | Opcode::VOTEU | Opcode::REDUX | Opcode::CREDUX | Opcode::R2UR) => {
             DivergenceSource::Uniform
         }
+        // The threads that test a barrier in memory together all see the same phase of it.
+        Effect::Barrier if is_phase_test(function, inst) => DivergenceSource::Operands,
         Effect::Reads if is_same_if_ordered() => DivergenceSource::Operands,
         Effect::Reads if is_known_constant() || matches!(opcode, Opcode::LDC | Opcode::LDCU | Opcode::ULDC) => DivergenceSource::Operands,
         Effect::Lanes
@@ -203,6 +205,12 @@ fn is_weak_load_of_shared_address(function: &Function, inst: Inst) -> bool {
         let access = function.accesses[access];
         matches!(access.space, Space::Global | Space::Shared) && access.order == Order::Weak && !access.volatile
     })
+}
+
+/// Returns whether an instruction tests the phase of a barrier in memory (`SYNCS.PHASECHK`).
+fn is_phase_test(function: &Function, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    data.is_machine(Opcode::SYNCS) && data.modifiers.iter().any(|modifier| modifier.spelling() == ".PHASECHK")
 }
 
 /// Returns whether an instruction gives all threads the value of one lane whose number is known: `SHFL.IDX` among all 32 lanes.
