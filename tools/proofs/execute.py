@@ -115,8 +115,11 @@ class Execution:
     def all_parts(self, source, result):
         if result.file.endswith("P"):
             return [self.predicate(source)]
+        if source.kind == "number":
+            bits_of_source = source.value & 0xFFFFFFFFFFFFFFFF
+            return [word(bits_of_source >> 32 * at & 0xFFFFFFFF) for at in range(result.count)]
         words = self.words(source)
-        return words * result.count if source.kind == "zero" and len(words) == 1 else words
+        return words * result.count if source.kind == "zero" else words
 
     # Operands
 

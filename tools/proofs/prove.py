@@ -188,6 +188,8 @@ def disagreement(program, function, seconds):
         return f"{len(program.stores)} stores, but {[effect.name for effect in effects]}"
     for (offset, term), effect in zip(program.stores, stores):
         address, value = effect.operands
+        if value.sort() != term.sort():
+            return f"offset {offset}: {term.sort()} in PTX, {value.sort()} in the code: {effect.name}"
         unequal = z3.Or(z3.Not(effect.condition), address != parameter() + offset, value != term)
         unequal = z3.simplify(unequal)
         if z3.is_false(unequal):

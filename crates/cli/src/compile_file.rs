@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use oriole_driver::{CompileError, DebugInfo, DebugKind, Fault, Options, Parallelism, PassOptions, Scheduling};
+use oriole_driver::{CompileError, DebugInfo, DebugKind, ErrorCause, Options, Parallelism, PassOptions, Scheduling};
 use oriole_hardware::Profile;
 use oriole_isa::Target;
 use oriole_ptx::Checked;
@@ -259,11 +259,11 @@ pub fn diagnostics(errors: &[CompileError]) -> Vec<Diagnostic> {
 /// Converts an error of the compiler to a finding at its position in the source.
 fn diagnostic(error: &CompileError) -> Diagnostic {
     let code = match error.fault {
-        Fault::Unsupported(_) => DiagnosticCode::Unsupported,
-        Fault::Unresolved(_) => DiagnosticCode::UnknownName,
-        Fault::Limit(_) | Fault::TooMuch(_) => DiagnosticCode::ResourceLimit,
+        ErrorCause::Unsupported(_) => DiagnosticCode::Unsupported,
+        ErrorCause::Unresolved(_) => DiagnosticCode::UnknownName,
+        ErrorCause::Limit(_) | ErrorCause::TooMuch(_) => DiagnosticCode::ResourceLimit,
         // Nothing cancels a compilation here.
-        Fault::Cancelled | Fault::Internal(_) => DiagnosticCode::InternalError,
+        ErrorCause::Cancelled | ErrorCause::Internal(_) => DiagnosticCode::InternalError,
     };
     Diagnostic::new(code, error.span.unwrap_or(Span::new(0, 0)), error.to_string())
 }

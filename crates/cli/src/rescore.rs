@@ -9,8 +9,8 @@ use clap::{Args, ValueEnum};
 use oriole_cubin::Cubin;
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Instruction, decode};
-use oriole_rescore::{Options, Rescored, RewrittenSection, ScoreboardEvent, Tally, When, rescore};
-use oriole_sim::hazard::{Dependence, Finding, Problem, Severity, check_function};
+use oriole_rescore::{ReorderCondition, RescoreOptions, Rescored, RewrittenSection, ScoreboardEvent, Tally, rescore};
+use oriole_sim::hazard::{Dependence, HazardFinding, HazardSeverity, Problem, check_function};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 use crate::check::read_input;
@@ -76,11 +76,11 @@ enum WhenArgument {
     Always,
 }
 
-impl From<WhenArgument> for When {
-    fn from(argument: WhenArgument) -> When {
+impl From<WhenArgument> for ReorderCondition {
+    fn from(argument: WhenArgument) -> ReorderCondition {
         match argument {
-            WhenArgument::Faster => When::Faster,
-            WhenArgument::Always => When::Always,
+            WhenArgument::Faster => ReorderCondition::Faster,
+            WhenArgument::Always => ReorderCondition::Always,
         }
     }
 }
@@ -119,7 +119,8 @@ fn rescore_file(arguments: &RescoreArguments) -> Result<bool, Failure> {
     let of_file = |error: String| format!("{}: {error}", arguments.file);
     let data = read_input(&arguments.file).map_err(|error| of_file(error.to_string()))?;
     let profile = arguments.hw_profile.as_deref().map(read_profile).transpose()?.map(Arc::new);
-    let options = Options { functions: arguments.function.clone(), schedule: arguments.schedule.map(When::from), profile };
+    let options =
+        RescoreOptions { functions: arguments.function.clone(), schedule: arguments.schedule.map(ReorderCondition::from), profile };
     // A file that is no cubin has errors, as in the other commands.
     let is_cubin = Cubin::read(&data).is_ok();
     let failed = |error: String| Failure { message: of_file(error), status: if is_cubin { 2 } else { 1 } };
@@ -218,13 +219,13 @@ fn verify(rescored: &mut Rescored) -> Result<(), String> {
 }
 
 /// Returns the hazards in a section with its new control words.
-fn hazards(program: &Program<'_>, code: &CodeSection<'_>, section: &RewrittenSection, model: &Model) -> Vec<Finding> {
+fn hazards(program: &Program<'_>, code: &CodeSection<'_>, section: &RewrittenSection, model: &Model) -> Vec<HazardFinding> {
     let new: Vec<Instruction> = section.new.iter().filter_map(|&word| decode(word, program.target)).collect();
-    findings_of(program, code, &new, model).into_iter().filter(|finding| finding.problem.severity() == Severity::Hazard).collect()
+    findings_of(program, code, &new, model).into_iter().filter(|finding| finding.problem.severity() == HazardSeverity::Hazard).collect()
 }
 
 /// Returns the wait whose absence caused a finding: first instruction, second instruction, and whether it is for reads or results.
-fn missing_wait(finding: &Finding) -> Option<(usize, usize, ScoreboardEvent)> {
+fn missing_wait(finding: &HazardFinding) -> Option<(usize, usize, ScoreboardEvent)> {
     let (Problem::NotWaited { kind, .. } | Problem::NoScoreboardSet { kind, .. }) = finding.problem else { return None };
     let part = if kind == Dependence::WriteAfterRead { ScoreboardEvent::Reads } else { ScoreboardEvent::Results };
     Some((finding.first, finding.second, part))
@@ -321,7 +322,7 @@ fn json(rescored: &Rescored) -> String {
 }
 
 /// Returns the findings of the hazard checker for a section with these instructions, with the latencies of `model`.
-fn findings_of(program: &Program<'_>, section: &CodeSection<'_>, code: &[Instruction], model: &Model) -> Vec<Finding> {
+fn findings_of(program: &Program<'_>, section: &CodeSection<'_>, code: &[Instruction], model: &Model) -> Vec<HazardFinding> {
     let number = |address: u64| (address / SIZE) as usize;
     let entries: Vec<usize> = section.symbols.iter().map(|&symbol| number(program.cubin.symbols()[symbol].value)).collect();
     let indirect = |branch: usize| {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use oriole_cubin::ImageKind;
 use oriole_isa::{Control, Target, print};
-use oriole_sim::verify::{Finding, SectionReport, Tally, Verifier, verify};
+use oriole_sim::verify::{SectionReport, Verifier, VerifierTally, VerifyFinding, verify};
 use serde::Serialize;
 
 use crate::check::read_input;
@@ -72,7 +72,7 @@ fn verifier_named(name: &str) -> Result<Verifier, String> {
 struct VerifyTotals {
     instructions: usize,
     findings: usize,
-    tallies: Vec<Tally>,
+    tallies: Vec<VerifierTally>,
 }
 
 /// A finding as JSON.
@@ -130,7 +130,7 @@ pub fn run(arguments: &VerifyArguments) -> ExitCode {
 
 fn summary(total: &VerifyTotals) -> String {
     let mut out = format!("{:<13} {:>10} {:>9} {:>6}\n", "verifier", "checked", "findings", "notes");
-    for Tally { verifier, checked, findings, notes } in &total.tallies {
+    for VerifierTally { verifier, checked, findings, notes } in &total.tallies {
         let _ = writeln!(out, "{verifier:<13} {checked:>10} {findings:>9} {notes:>6}");
     }
     let plural = if total.findings == 1 { "" } else { "s" };
@@ -173,7 +173,7 @@ fn check_file(arguments: &VerifyArguments, file: &str, data: &[u8], total: &mut 
 
 /// Formats the findings of a section.
 fn show(arguments: &VerifyArguments, file: &str, target: Target, section: &SectionReport) -> String {
-    let findings: Vec<&Finding> = section.findings.iter().filter(|finding| arguments.notes || finding.is_hazard()).collect();
+    let findings: Vec<&VerifyFinding> = section.findings.iter().filter(|finding| arguments.notes || finding.is_hazard()).collect();
     let mut out = String::new();
     for finding in findings.iter().take(if arguments.json { usize::MAX } else { arguments.show }) {
         if arguments.json {
@@ -198,7 +198,7 @@ fn assembler(target: Target, section: &SectionReport, number: usize) -> String {
     print(section.words[number], target, address(number)).unwrap_or_default()
 }
 
-fn json(file: &str, target: Target, section: &SectionReport, finding: &Finding) -> String {
+fn json(file: &str, target: Target, section: &SectionReport, finding: &VerifyFinding) -> String {
     let first = finding.first.or(finding.at);
     let line = JsonFinding {
         file,
@@ -216,7 +216,7 @@ fn json(file: &str, target: Target, section: &SectionReport, finding: &Finding) 
     serde_json::to_string(&line).unwrap_or_default()
 }
 
-fn text(file: &str, target: Target, section: &SectionReport, finding: &Finding, out: &mut String) {
+fn text(file: &str, target: Target, section: &SectionReport, finding: &VerifyFinding, out: &mut String) {
     let note = if finding.is_hazard() { "" } else { "note: " };
     let place = finding.at.map_or_else(String::new, |number| format!(" {:#06x}", address(number)));
     let _ = writeln!(out, "{file}: {}{place}: {note}{} [{}]", section.name, finding.message, finding.verifier);

@@ -399,10 +399,9 @@ fn options_without_effect_are_named_and_harmful_ones_refused() {
     assert_eq!((quiet.code, quiet.stderr.as_str()), (Some(0), ""));
     let told = call(&["--force-rela", "-v"]);
     assert!(told.stderr.contains("ptxas info    : Option '--force-rela' has no effect in Oriole"), "{}", told.stderr);
-    let refused = call(&["--disable-smem-reservation", "true"]);
+    let refused = call(&["--query-controls", "x"]);
     assert_eq!(refused.code, Some(255));
-    assert!(refused.stderr.contains("Option '--disable-smem-reservation' is not supported by Oriole"), "{}", refused.stderr);
-    assert_eq!(call(&["--disable-smem-reservation", "false"]).code, Some(0));
+    assert!(refused.stderr.contains("Option '--query-controls' is not supported by Oriole"), "{}", refused.stderr);
     let frame = call(&["-warn-lmem-usage", "--link-info", "x"]);
     assert!(frame.stderr.contains("ptxas warning : Local memory used for function 'k', size of stack frame: 64 bytes"), "{}", frame.stderr);
     assert!(frame.stderr.contains("ptxas warning : option 'link-info' has been deprecated"), "{}", frame.stderr);

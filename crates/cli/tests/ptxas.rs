@@ -405,6 +405,48 @@ fn blocks_are_clusters_in_all_functions() {
     }
 }
 
+/// Returns a kernel with 512 bytes of shared memory that reads a special register.
+fn kernel_with_shared_memory(special: &str) -> String {
+    format!(
+        ".version 8.6\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p) {{\n.shared .align 16 .b8 buffer[512];\n.reg .b32 %r<5>;\n\
+         .reg .b64 %d;\nmov.u32 %r1, {special};\nmov.u32 %r2, buffer;\nst.shared.u32 [%r2], %r1;\nbar.sync 0;\nld.shared.u32 %r3, [buffer+8];\n\
+         ld.param.u64 %d, [p];\nst.global.u32 [%d], %r3;\nret;\n}}\n"
+    )
+}
+
+/// The section of shared memory contains the 1,024 reserved bytes, which `--disable-smem-reservation` leaves out; ptxas 13.0.88 writes the same
+/// sizes, and the same error for code that needs the reserved bytes.
+#[test]
+fn shared_memory_without_reservation() {
+    let folder = folder("smem-reservation");
+    fs::write(folder.join("k.ptx"), kernel_with_shared_memory("%tid.x")).unwrap();
+    fs::write(folder.join("reserved.ptx"), kernel_with_shared_memory("%reserved_smem_offset_begin")).unwrap();
+    let vendor = oriole_oracles::tool("ptxas");
+    let programs: Vec<&str> = [PTXAS].into_iter().chain(vendor.as_deref().and_then(std::path::Path::to_str)).collect();
+    for ptxas in programs {
+        let call = |arch: &str, choice: &str, file: &str| {
+            run(ptxas, &folder, &["-o", "out.cubin", arch, "--disable-smem-reservation", choice, file], "")
+        };
+        for (arch, choice, bytes) in [
+            ("-arch=sm_80", "true", 512),
+            ("-arch=sm_90", "false", 1536),
+            ("-arch=sm_90", "true", 512),
+            ("-arch=sm_100", "false", 1536),
+            ("-arch=sm_120", "true", 512),
+        ] {
+            let outcome = call(arch, choice, "k.ptx");
+            assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+            let cubin = oriole_cubin::Cubin::read(&fs::read(folder.join("out.cubin")).unwrap()).unwrap();
+            let section = cubin.sections().iter().find(|section| section.name == ".nv.shared.k").expect("shared memory");
+            assert!(matches!(section.content, oriole_cubin::section::Content::NoBits(size) if size == bytes), "{ptxas} {arch} {choice}");
+        }
+        let refused = call("-arch=sm_90", "true", "reserved.ptx");
+        assert_eq!(refused.code, Some(255));
+        assert!(refused.stderr.contains("Function 'k' uses reserved shared memory when not allowed."), "{ptxas}: {}", refused.stderr);
+        assert_eq!(call("-arch=sm_90", "false", "reserved.ptx").code, Some(0), "{ptxas}");
+    }
+}
+
 /// As in ptxas, a relocatable object has all kernels; the names of `-e` must exist.
 #[test]
 fn relocatable_objects_have_all_kernels() {

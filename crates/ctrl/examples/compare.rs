@@ -14,7 +14,7 @@ use oriole_cubin::Cubin;
 use oriole_cubin::info::{AttributeCode, AttributeValue};
 use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction, Opcode, OperandValue, Target, decode};
-use oriole_sim::hazard::{Severity, check_function};
+use oriole_sim::hazard::{HazardSeverity, check_function};
 
 /// Sums over all functions of one target. In pairs, the first number is ours and the second one is that of the cubin.
 #[derive(Default)]
@@ -167,7 +167,7 @@ fn compare(file: &str, name: &str, bytes: &[u8], target: Target, indirect: &BTre
         }
     }
     let findings = check_function(&instructions, &[0], &|branch| indirect.get(&branch).cloned().unwrap_or_default(), hardware.model);
-    for finding in findings.iter().filter(|finding| finding.problem.severity() == Severity::Hazard) {
+    for finding in findings.iter().filter(|finding| finding.problem.severity() == HazardSeverity::Hazard) {
         total.findings += 1;
         if total.findings < 10 {
             println!(

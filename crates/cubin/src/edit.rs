@@ -76,7 +76,7 @@ impl Cubin {
     }
 
     /// Sets the number that `.nv.info` holds for a function; adds the attribute if it is missing.
-    pub fn set_function_value(&mut self, function: &str, code: AttributeCode, number: u32) -> Result<()> {
+    pub(crate) fn set_function_value(&mut self, function: &str, code: AttributeCode, number: u32) -> Result<()> {
         let text = self.text_section(function)?;
         let wanted = self.sections[text].text_info().symbol();
         let attributes = self.attributes_mut(".nv.info")?;

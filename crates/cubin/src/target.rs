@@ -227,7 +227,8 @@ impl Flags {
     }
 
     /// Returns the index of the section `.note.nv.cuinfo`; `None` in ABI version 7.
-    pub fn cuinfo_section(self) -> Option<u8> {
+    #[cfg(test)]
+    fn cuinfo_section(self) -> Option<u8> {
         (self.abi_version == ABI_VERSION).then_some(self.bits.to_le_bytes()[3])
     }
 }

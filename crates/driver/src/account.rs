@@ -6,7 +6,7 @@ use oriole_cubin::Cubin;
 use oriole_cubin::note::Note;
 use oriole_cubin::section::{Content, Section, SectionType};
 use oriole_hardware::Hardware;
-use oriole_hardware::occupancy::Launch;
+use oriole_hardware::occupancy::LaunchResources;
 use oriole_isa::Opcode;
 use oriole_sched::backend::AllocationStage;
 use oriole_sched::report::guidance::{self, GuidanceInput, PassSummary};
@@ -64,11 +64,11 @@ impl SchedulingReport {
         let data = &finished.report_data;
         let machine = hardware.machine;
         let before = data.before.as_ref();
-        let launch = finished.launch.unwrap_or(Launch {
+        let launch = finished.launch.unwrap_or(LaunchResources {
             threads: ASSUMED_BLOCK_THREADS,
             static_shared: report.shared_bytes,
             barriers: report.barriers,
-            ..Launch::default()
+            ..LaunchResources::default()
         });
         let common = LinkFacts {
             launch,

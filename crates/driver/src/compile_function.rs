@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use oriole_hardware::occupancy::Launch;
+use oriole_hardware::occupancy::LaunchResources;
 use oriole_opt::remarks::Remarks;
 use oriole_opt::settle_products::ProductSyncRemark;
 use oriole_regalloc::Allocation;
 
 use crate::emit::EmittedCode;
-use crate::error::{Failure, Fault};
+use crate::error::{ErrorCause, FunctionError};
 use crate::pass_log::PassLog;
 use crate::passes::Stage;
 use crate::pipeline::{run_stage, stop_after_search};
@@ -40,7 +40,7 @@ pub struct FinishedFunction {
     /// Data for the scheduling report.
     pub report_data: ReportData,
     /// Resources that a thread block of the kernel needs besides registers; `None` if the block size is not declared.
-    pub launch: Option<Launch>,
+    pub launch: Option<LaunchResources>,
 }
 
 impl FinishedFunction {
@@ -53,7 +53,7 @@ impl FinishedFunction {
 /// The result of the compilation of one function.
 pub struct FunctionOutcome {
     /// The compiled function, or the errors; `Ok(None)` if the options stop the compilation after a pass.
-    pub result: Result<Option<FinishedFunction>, Vec<Failure>>,
+    pub result: Result<Option<FinishedFunction>, Vec<FunctionError>>,
     /// Names of the functions that the function calls directly.
     pub callees: Vec<String>,
     /// The records of the passes that the options request: timings, printed code.
@@ -71,7 +71,7 @@ pub fn compile_function(input: FunctionInput<'_>) -> FunctionOutcome {
 }
 
 /// Runs all passes of the pass table on a function, up to the last one that the options allow.
-fn run_all_passes(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
+fn run_all_passes(state: &mut FunctionState<'_>) -> Result<(), Vec<FunctionError>> {
     run_stage(Stage::Optimize, state)?;
     if !state.is_stopped {
         search::run(state)?;
@@ -81,10 +81,10 @@ fn run_all_passes(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
 }
 
 /// Converts the state of a function after the last pass into the compiled function.
-fn into_finished_function(state: FunctionState<'_>) -> Result<FinishedFunction, Vec<Failure>> {
+fn into_finished_function(state: FunctionState<'_>) -> Result<FinishedFunction, Vec<FunctionError>> {
     let FunctionState { function, selection, launch, plan, allocation, code, remarks, pass_remarks, report_data, .. } = state;
     let (Some(code), Some(allocation)) = (code, allocation) else {
-        return Err(vec![Failure::from(Fault::Internal("the passes left no machine code".into()))]);
+        return Err(vec![FunctionError::from(ErrorCause::Internal("the passes left no machine code".into()))]);
     };
     let (frame_bytes, symbols) = (function.frame_bytes, function.symbols);
     Ok(FinishedFunction { code, allocation, frame_bytes, selection, symbols, plan, remarks, pass_remarks, report_data, launch })

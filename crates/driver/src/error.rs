@@ -14,30 +14,30 @@ pub struct CompileError {
     /// Source position of the PTX statement that caused the error; `None` if there is none.
     pub span: Option<Span>,
     /// The kind of error.
-    pub fault: Fault,
+    pub fault: ErrorCause,
 }
 
 impl CompileError {
     /// Returns an error of a module as a whole.
-    pub fn in_module(module: usize, fault: Fault) -> CompileError {
+    pub fn in_module(module: usize, fault: ErrorCause) -> CompileError {
         CompileError { module, function: None, span: None, fault }
     }
 
     /// Returns an error of the whole program, which is reported as one of its first module.
-    pub fn in_program(fault: Fault) -> CompileError {
+    pub fn in_program(fault: ErrorCause) -> CompileError {
         CompileError::in_module(0, fault)
     }
 
     /// Returns an error in a function of a module.
-    pub fn in_function(module: usize, function: &str, failure: Failure) -> CompileError {
-        let Failure { span, fault } = failure;
+    pub fn in_function(module: usize, function: &str, failure: FunctionError) -> CompileError {
+        let FunctionError { span, fault } = failure;
         CompileError { module, function: Some(function.to_owned()), span, fault }
     }
 }
 
 /// The cause of a compilation error.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Fault {
+pub enum ErrorCause {
     /// A PTX feature that is not implemented; holds its name.
     Unsupported(String),
     /// The code needs more of a resource, such as registers, than the target or the options allow; holds the message.
@@ -54,16 +54,16 @@ pub enum Fault {
 
 /// An error in a function that is being compiled, and the PTX statement that caused it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
+pub struct FunctionError {
     /// Source position of the PTX statement; `None` if there is none.
     pub span: Option<Span>,
     /// The kind of error.
-    pub fault: Fault,
+    pub fault: ErrorCause,
 }
 
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Failure {
-        Failure { span: None, fault }
+impl From<ErrorCause> for FunctionError {
+    fn from(fault: ErrorCause) -> FunctionError {
+        FunctionError { span: None, fault }
     }
 }
 
@@ -127,12 +127,12 @@ impl fmt::Display for MemoryExcess {
 impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.fault {
-            Fault::Unsupported(feature) => write!(f, "{feature} is not supported yet")?,
-            Fault::Limit(what) => f.write_str(what)?,
-            Fault::TooMuch(excess) => excess.fmt(f)?,
-            Fault::Unresolved(name) => write!(f, "unresolved extern function `{name}`")?,
-            Fault::Cancelled => f.write_str("the compilation was cancelled")?,
-            Fault::Internal(what) => write!(f, "internal error: {what}")?,
+            ErrorCause::Unsupported(feature) => write!(f, "{feature} is not supported yet")?,
+            ErrorCause::Limit(what) => f.write_str(what)?,
+            ErrorCause::TooMuch(excess) => excess.fmt(f)?,
+            ErrorCause::Unresolved(name) => write!(f, "unresolved extern function `{name}`")?,
+            ErrorCause::Cancelled => f.write_str("the compilation was cancelled")?,
+            ErrorCause::Internal(what) => write!(f, "internal error: {what}")?,
         }
         self.function.as_ref().map_or(Ok(()), |function| write!(f, " (in {function})"))
     }

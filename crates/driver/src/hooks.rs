@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::{Failure, Fault};
+use crate::error::{ErrorCause, FunctionError};
 
 /// A function that receives [`Progress`]. It is called by one thread at a time.
 pub type ProgressFunction = dyn Fn(&Progress<'_>) + Send + Sync;
@@ -18,7 +18,7 @@ pub type CancelFunction = dyn Fn() -> bool + Send + Sync;
 pub struct Hooks {
     /// Called when a pass starts on a function and when a function is finished.
     pub progress: Option<Arc<ProgressFunction>>,
-    /// Called before every pass. If it returns true, the compilation ends with [`Fault::Cancelled`].
+    /// Called before every pass. If it returns true, the compilation ends with [`ErrorCause::Cancelled`].
     pub cancel: Option<Arc<CancelFunction>>,
     /// The threads that compile functions.
     pub parallelism: Parallelism,
@@ -111,15 +111,15 @@ impl<'a> ProgressTracker<'a> {
     }
 
     /// Returns an error if the caller cancels the compilation.
-    pub fn check_cancelled(&self) -> Result<(), Failure> {
+    pub fn check_cancelled(&self) -> Result<(), FunctionError> {
         match &self.hooks.cancel {
-            Some(cancel) if cancel() => Err(Failure::from(Fault::Cancelled)),
+            Some(cancel) if cancel() => Err(FunctionError::from(ErrorCause::Cancelled)),
             _ => Ok(()),
         }
     }
 
     /// Returns an error if the caller cancels the compilation; otherwise reports that a pass starts on a function.
-    pub fn start_pass(&self, function: &str, pass: &'static str) -> Result<(), Failure> {
+    pub fn start_pass(&self, function: &str, pass: &'static str) -> Result<(), FunctionError> {
         self.check_cancelled()?;
         self.report(function, Some(pass), WorkCounts::default());
         Ok(())

@@ -11,14 +11,14 @@ use rustc_hash::FxHashSet;
 use crate::compile_function::FinishedFunction;
 use crate::job::FunctionJob;
 use crate::variables::image_kind;
-use crate::whole_program::Program;
+use crate::whole_program::ProgramCompilation;
 
 /// Value in the cubin of a sampler field that the PTX does not initialize.
 const UNINITIALIZED_SAMPLER_FIELD: u32 = 0xff;
 
 /// Adds the texture, sampler and surface references of all modules to the cubin, first those that kernels use. Also adds an external symbol
 /// for each constant whose value the CUDA driver fills in when it loads the cubin.
-pub fn add_image_references(file: &mut build::Module, program: &Program<'_>) {
+pub fn add_image_references(file: &mut build::Module, program: &ProgramCompilation<'_>) {
     file.has_independent_samplers = program.modules.iter().any(|module| module.options.texture_mode == Some(TextureMode::Independent));
     let mut known: FxHashSet<String> = FxHashSet::default();
     for job in program.jobs.iter().rev().filter(|job| job.is_kernel()) {
@@ -96,7 +96,7 @@ fn sampler_field_value(module: &Module, field: &OpaqueField) -> u32 {
 }
 
 /// Returns the 4-byte words of a kernel's constant bank 0 that the CUDA driver fills with handles of textures, samplers and surfaces.
-pub fn driver_filled_image_words(job: &FunctionJob<'_>, program: &Program<'_>) -> Vec<ImageWord> {
+pub fn driver_filled_image_words(job: &FunctionJob<'_>, program: &ProgramCompilation<'_>) -> Vec<ImageWord> {
     let part = |number: usize, id: VariableId| {
         let kind = image_kind(program.modules[number].variables[id].ty)?;
         Some((kind, program.layouts[number].name(id)?.to_owned()))
@@ -132,7 +132,7 @@ pub fn relocatable_bank_attributes(function: &FinishedFunction) -> Vec<Attribute
 
 /// Returns the cubin attributes that name the constant banks with the handles of textures and surfaces. Where code loads handles from the
 /// bank, ptxas writes the attributes for both textures and surfaces if there is a handle of either kind.
-pub fn image_bank_attributes(job: &FunctionJob<'_>, program: &Program<'_>, target: Target) -> Vec<Attribute> {
+pub fn image_bank_attributes(job: &FunctionJob<'_>, program: &ProgramCompilation<'_>, target: Target) -> Vec<Attribute> {
     let kinds: Vec<ImageKind> = image_handle_words(job)
         .into_iter()
         .flat_map(|(number, _, word)| word.image.into_iter().chain(word.sampler).map(move |id| (number, id)))

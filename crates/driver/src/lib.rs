@@ -63,7 +63,7 @@ pub use account::SchedulingReport;
 pub use check::check;
 pub use compiled::Compiled;
 pub use decisions::{DecisionRemark, Decisions, PtxRegisterLocation};
-pub use error::{CompileError, Fault, LimitedMemory, MemoryExcess};
+pub use error::{CompileError, ErrorCause, LimitedMemory, MemoryExcess};
 pub use function_report::{FunctionReport, PerformanceRemark};
 pub use history::{FormChange, InstHistory, PlaceDecision, RejectedForm, RunnerUp};
 pub use hooks::{CancelFunction, Executor, Hooks, Parallelism, Progress, ProgressFunction};
@@ -91,7 +91,7 @@ pub fn compile_with_log(modules: &[&Module], options: &Options) -> (Result<Compi
 
 /// Returns an error for each option that is invalid or that contradicts the modules; empty if there are none.
 fn option_errors(modules: &[&Module], options: &Options) -> Vec<CompileError> {
-    let error = |module, what| CompileError::in_module(module, Fault::Limit(what));
+    let error = |module, what| CompileError::in_module(module, ErrorCause::Limit(what));
     if let Some(profile) = options.profile.as_ref().filter(|profile| profile.target != options.target) {
         return vec![error(0, format!("the hardware profile is for {}, not for {}", profile.target, options.target))];
     }

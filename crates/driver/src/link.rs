@@ -14,21 +14,21 @@ use crate::compile_function::FinishedFunction;
 use crate::compiled::Compiled;
 use crate::decisions::Decisions;
 use crate::emit;
-use crate::error::{CompileError, Fault};
+use crate::error::{CompileError, ErrorCause};
 use crate::function_report::{FunctionReport, PerformanceRemark};
 use crate::functions::FunctionIndex;
 use crate::job::FunctionJob;
 use crate::options::Options;
 use crate::registers::HIDDEN_REGISTERS;
-use crate::whole_program::Program;
+use crate::whole_program::ProgramCompilation;
 use crate::{convention, debug, images, parallel, patches, variables};
 
 /// Builds the cubin from the compiled functions of a program. Returns it with the reports about the functions.
-pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -> Result<Compiled, Vec<CompileError>> {
+pub fn link(program: &ProgramCompilation<'_>, options: &Options, hardware: &Hardware<'_>) -> Result<Compiled, Vec<CompileError>> {
     let failed = |fault| vec![CompileError::in_program(fault)];
-    let internal = |message| failed(Fault::Internal(message));
+    let internal = |message| failed(ErrorCause::Internal(message));
     let file = describe_cubin(program, options).map_err(failed)?;
-    let &Program { layouts, jobs, finished, .. } = program;
+    let &ProgramCompilation { layouts, jobs, finished, .. } = program;
     let mut linked_function: FxHashMap<&str, &build::Function> = FxHashMap::default();
     for function in &file.functions {
         linked_function.entry(&function.name).or_insert(function);
@@ -116,10 +116,10 @@ fn launch_registers(job: &FunctionJob<'_>, function: &FinishedFunction) -> u32 {
 const MIN_KERNEL_REGISTERS: u32 = 4;
 
 /// Returns the description of the cubin (functions, variables and external symbols) from which it is written.
-fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault> {
-    let &Program { modules, indices, layouts, jobs, finished } = program;
+fn describe_cubin(program: &ProgramCompilation<'_>, options: &Options) -> Result<build::Module, ErrorCause> {
+    let &ProgramCompilation { modules, indices, layouts, jobs, finished } = program;
     let Some(traits) = FileTraits::of(options.target) else {
-        return Err(Fault::Internal(format!("no file can be written for {}", options.target)));
+        return Err(ErrorCause::Internal(format!("no file can be written for {}", options.target)));
     };
     let mut functions: Vec<build::Function> = Vec::new();
     let compiled: Vec<(&FunctionJob<'_>, &FinishedFunction)> = jobs.iter().zip(finished).rev().collect();
@@ -134,6 +134,7 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
     }
     let mut module = build::Module::new(traits, functions);
     module.waits_for_errors_at_exit = options.waits_for_errors();
+    module.without_shared_reservation = options.without_shared_reservation;
     module.virtual_sm = modules.first().map_or(module.virtual_sm, |module| module.target.number());
     if options.relocatable {
         module.file_type = oriole_cubin::FileType::Relocatable;
@@ -159,6 +160,9 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
     }
     add_quad_fetch_stack(&mut module, finished);
     check_tensor_memory_use(&module)?;
+    if options.without_shared_reservation {
+        check_shared_reservation(jobs, finished)?;
+    }
     if options.tools_patch {
         patches::check_patch_calls(finished.iter().map(|function| &*function.selection))?;
     }
@@ -251,7 +255,7 @@ fn sizes_padded_to_three(sizes: &[u32]) -> [u32; 3] {
 fn to_build_function(
     job: &FunctionJob<'_>,
     function: &FinishedFunction,
-    program: &Program<'_>,
+    program: &ProgramCompilation<'_>,
     traits: &FileTraits,
     options: &Options,
 ) -> build::Function {
@@ -341,10 +345,19 @@ const TENSOR_MEMORY_INIT_COUNT: u8 = 0x80;
 /// Size in bytes of the reserved variable that records the allocated tensor memory.
 const TENSOR_MEMORY_RECORD_BYTES: u64 = 32;
 
+/// Returns an error, as ptxas does, if a function needs the shared memory that is not reserved ([`Options::without_shared_reservation`]).
+fn check_shared_reservation(jobs: &[FunctionJob<'_>], finished: &[FinishedFunction]) -> Result<(), ErrorCause> {
+    let needs_it = |function: &FinishedFunction| function.selection.tensor_memory.allocates || function.selection.reads_reserved_shared;
+    match jobs.iter().zip(finished).find(|(_, function)| needs_it(function)) {
+        Some((job, _)) => Err(ErrorCause::Limit(format!("Function '{}' uses reserved shared memory when not allowed.", job.name()))),
+        None => Ok(()),
+    }
+}
+
 /// Returns an error, as ptxas does, if a function uses tensor memory both for one thread block and for a pair of blocks.
-fn check_tensor_memory_use(module: &build::Module) -> Result<(), Fault> {
+fn check_tensor_memory_use(module: &build::Module) -> Result<(), ErrorCause> {
     match module.functions.iter().find(|function| function.tensor_memory().groups == [true; 2]) {
-        Some(function) => Err(Fault::Limit(format!(
+        Some(function) => Err(ErrorCause::Limit(format!(
             "function '{}' uses single CTA (.cta_group::1) and CTA pair granularity (.cta_group::2); that is not allowed",
             function.name
         ))),

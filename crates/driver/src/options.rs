@@ -23,6 +23,9 @@ pub struct Options {
     pub max_function_registers: Option<u32>,
     /// Whether threads wait at every exit until errors of their memory accesses have been reported.
     pub waits_for_errors_at_exit: bool,
+    /// Whether no shared memory is reserved for the system, on targets where it otherwise is at the start: shared variables then start at
+    /// address 0, and what needs reserved memory is an error.
+    pub without_shared_reservation: bool,
     /// Launch bounds from the command line.
     pub launch: LaunchOptions,
     /// Whether to write a relocatable object instead of an executable cubin.
@@ -59,6 +62,7 @@ impl Options {
             max_registers: None,
             max_function_registers: None,
             waits_for_errors_at_exit: false,
+            without_shared_reservation: false,
             launch: LaunchOptions::default(),
             relocatable: false,
             tools_patch: false,
@@ -280,7 +284,7 @@ pub struct Reports {
 
 impl Reports {
     /// Returns whether to record the reasons for the scheduler's picks in the function with this name.
-    pub fn traces(&self, function: &str) -> bool {
+    pub(crate) fn traces(&self, function: &str) -> bool {
         self.trace && (self.traced_functions.is_empty() || self.traced_functions.iter().any(|name| name == function))
     }
 }

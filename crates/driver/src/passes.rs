@@ -10,7 +10,7 @@ mod run;
 
 use std::fmt;
 
-use crate::error::Failure;
+use crate::error::FunctionError;
 use crate::schedule;
 use crate::state::FunctionState;
 
@@ -30,7 +30,7 @@ pub struct Pass {
     /// The stage of the compilation that the pass belongs to.
     pub(crate) stage: Stage,
     /// The function that runs the pass.
-    pub(crate) run: for<'a> fn(&mut FunctionState<'a>) -> Result<(), Vec<Failure>>,
+    pub(crate) run: for<'a> fn(&mut FunctionState<'a>) -> Result<(), Vec<FunctionError>>,
 }
 
 /// The optimization levels at which a pass runs.
@@ -127,6 +127,7 @@ passes! {
     32  "forward-stores",   AtLeast(2), optional, Optimize, forward_stores,   "forwards stored words to loads, and removes repeated loads and overwritten stores";
     33  "vector-loads",     AtLeast(2), optional, Optimize, vector_loads,     "joins loads of neighbouring words of shared memory";
     34  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
+    35  "constant-handles", AtLeast(1), optional, Optimize, constant_handles, "names the texture handles that are words of a constant bank";
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead_code,      "dead-code elimination";
     61  "share-tuples",     AtLeast(1), optional, Optimize, share_tuples,     "makes tuples of registers parts of longer ones with the same elements";
     62  "uniform",          AtLeast(1), optional, Optimize, uniform,          "computes operands in uniform registers in the uniform datapath";

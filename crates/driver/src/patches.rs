@@ -10,7 +10,7 @@ use oriole_ir::{Function, OperandKind, RegFile};
 use oriole_ptx::source::Span;
 
 use crate::convention;
-use crate::error::{Failure, Fault};
+use crate::error::{ErrorCause, FunctionError};
 use crate::state::Selection;
 
 /// The optional passes that may use uniform registers. They do not run on tools patches (code that tools insert into other programs).
@@ -26,7 +26,7 @@ const NOT_ALLOWED_IN_PATCH_TEXT: &str = "is not allowed when command line option
 
 /// Returns an error for the first instruction of a tools patch (code that tools insert into other programs) that uses a uniform register,
 /// or a general register above the limit. The function must have physical registers.
-pub fn check(function: &Function) -> Result<(), Failure> {
+pub fn check(function: &Function) -> Result<(), FunctionError> {
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
             let Some(registers) = function.operands(inst).iter().find_map(|operand| forbidden_registers(operand.kind)) else {
@@ -34,9 +34,9 @@ pub fn check(function: &Function) -> Result<(), Failure> {
             };
             let opcode = function.insts[inst].op.machine().map_or("code", |opcode| opcode.mnemonic());
             let start = function.insts[inst].location.statement.checked_sub(1);
-            return Err(Failure {
+            return Err(FunctionError {
                 span: start.map(|start| Span::new(start, start)),
-                fault: Fault::Unsupported(format!("{opcode} with --compile-as-tools-patch, because it needs {registers},")),
+                fault: ErrorCause::Unsupported(format!("{opcode} with --compile-as-tools-patch, because it needs {registers},")),
             });
         }
     }
@@ -55,13 +55,13 @@ fn forbidden_registers(operand: OperandKind) -> Option<&'static str> {
 }
 
 /// Returns an error, as ptxas does, if a function of a tools patch calls through a pointer or takes the address of a function.
-pub fn check_patch_calls<'a>(functions: impl Iterator<Item = &'a Selection>) -> Result<(), Fault> {
+pub fn check_patch_calls<'a>(functions: impl Iterator<Item = &'a Selection>) -> Result<(), ErrorCause> {
     for selection in functions {
         if !selection.indirect_calls.is_empty() {
-            return Err(Fault::Limit(format!("Using indirect function calls {NOT_ALLOWED_IN_PATCH_TEXT}")));
+            return Err(ErrorCause::Limit(format!("Using indirect function calls {NOT_ALLOWED_IN_PATCH_TEXT}")));
         }
         if !selection.taken_functions.is_empty() {
-            return Err(Fault::Limit(format!("Taking address of device functions {NOT_ALLOWED_IN_PATCH_TEXT}")));
+            return Err(ErrorCause::Limit(format!("Taking address of device functions {NOT_ALLOWED_IN_PATCH_TEXT}")));
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 
 use oriole_ir::verify;
 
-use crate::error::{Failure, Fault};
+use crate::error::{ErrorCause, FunctionError};
 use crate::pass_log::{DumpMoment, FunctionDump};
 use crate::passes::{Pass, Stage};
 use crate::patches;
@@ -12,7 +12,7 @@ use crate::state::FunctionState;
 /// Runs the passes of a stage in order. Stops after the pass that the options name as the last one (`--stop-after`). If the stage runs once
 /// for each scheduling plan, it does not stop, because the search compares complete schedules; then [`stop_after_search`] stops the
 /// compilation after the search.
-pub fn run_stage(stage: Stage, state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
+pub fn run_stage(stage: Stage, state: &mut FunctionState<'_>) -> Result<(), Vec<FunctionError>> {
     for pass in Pass::of_stage(stage) {
         if state.is_stopped {
             break;
@@ -35,7 +35,7 @@ fn is_last_pass(pass: &Pass, state: &FunctionState<'_>) -> bool {
 }
 
 /// Runs a pass, unless the optimization level, the options or the bisection limit exclude it.
-fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
+fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Vec<FunctionError>> {
     let recorder = &state.input.recorder;
     let is_allowed = |state: &FunctionState<'_>| {
         let is_possible = !state.options().tools_patch || patches::allows_pass(pass.name);
@@ -52,7 +52,7 @@ fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Ve
         recorder.finish(started, pass.name, &state.function);
         state.history.note_pass(pass.name, &state.function);
         if state.options().verify && state.function.is_ssa {
-            let broken = |report| vec![Failure::from(Fault::Internal(format!("after {}: {report}", pass.name)))];
+            let broken = |report| vec![FunctionError::from(ErrorCause::Internal(format!("after {}: {report}", pass.name)))];
             verify(&state.function).map_err(broken)?;
         }
     }

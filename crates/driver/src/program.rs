@@ -18,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::caches::CachePool;
 use crate::compile_function::{FinishedFunction, FunctionOutcome, compile_function};
 use crate::compiled::Compiled;
-use crate::error::{CompileError, Failure, Fault, LimitedMemory, MemoryExcess};
+use crate::error::{CompileError, ErrorCause, FunctionError, LimitedMemory, MemoryExcess};
 use crate::functions::{FunctionFacts, FunctionIndex};
 use crate::hooks::ProgressTracker;
 use crate::job::{self, FunctionJob};
@@ -26,7 +26,7 @@ use crate::link;
 use crate::options::Options;
 use crate::pass_log::{BisectCounter, PassLog, PassRecorder};
 use crate::state::FunctionInput;
-use crate::whole_program::Program;
+use crate::whole_program::ProgramCompilation;
 use crate::{convention, functions, parallel, private_names};
 
 /// Compiles modules into one cubin. Also returns the requested records of the passes.
@@ -39,7 +39,7 @@ pub fn compile(modules: &[&Module], options: &Options) -> (Result<Compiled, Vec<
 /// Compiles modules into one cubin. Appends the requested records of the passes to `log`.
 fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) -> Result<Compiled, Vec<CompileError>> {
     if FileTraits::of(options.target).is_none() {
-        return Err(vec![CompileError::in_program(Fault::Unsupported(format!("a file for {}", options.target)))]);
+        return Err(vec![CompileError::in_program(ErrorCause::Unsupported(format!("a file for {}", options.target)))]);
     }
     let hardware = &Hardware::new(options.target, options.profile.as_deref());
     let distinct = private_names::with_distinct_names(modules);
@@ -65,8 +65,8 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
         results.compile(&jobs[first..], &indices, settings);
     }
     let CompilationResults { finished, mut errors, .. } = results;
-    if tracker.check_cancelled().is_err() || errors.iter().any(|error| error.fault == Fault::Cancelled) {
-        return Err(vec![CompileError::in_program(Fault::Cancelled)]);
+    if tracker.check_cancelled().is_err() || errors.iter().any(|error| error.fault == ErrorCause::Cancelled) {
+        return Err(vec![CompileError::in_program(ErrorCause::Cancelled)]);
     }
     if options.passes.stop_after.is_some() {
         return if errors.is_empty() { Ok(Compiled::default()) } else { Err(errors) };
@@ -77,7 +77,8 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
     if !errors.is_empty() {
         return Err(errors);
     }
-    let linked = link::link(&Program { modules, indices: &indices, layouts, jobs: &jobs, finished: &finished }, options, hardware);
+    let linked =
+        link::link(&ProgramCompilation { modules, indices: &indices, layouts, jobs: &jobs, finished: &finished }, options, hardware);
     parallel::free_results(&options.hooks.parallelism, finished.len(), finished);
     linked
 }
@@ -110,13 +111,13 @@ fn memory_limit_errors(jobs: &[FunctionJob<'_>], layouts: &[Layout], options: &O
             MemoryExcess::find(LimitedMemory::Local, variables.frame_bytes, limits.frame, is_kernel),
         ];
         errors.extend(found.into_iter().flatten().map(|excess| {
-            let failure = Failure { span: memory_use_position(job, excess.memory), fault: Fault::TooMuch(excess) };
+            let failure = FunctionError { span: memory_use_position(job, excess.memory), fault: ErrorCause::TooMuch(excess) };
             CompileError::in_function(job.module_number, job.name(), failure)
         }));
     }
     let constants = layouts.last().map_or(0, |layout| layout.constants_end);
     let excess = MemoryExcess::find(LimitedMemory::Constant, constants, limits.constants, false);
-    errors.extend(excess.map(|excess| CompileError::in_program(Fault::TooMuch(excess))));
+    errors.extend(excess.map(|excess| CompileError::in_program(ErrorCause::TooMuch(excess))));
     errors
 }
 
@@ -197,8 +198,8 @@ fn add_runtime_functions(
 ) -> Result<(), Vec<CompileError>> {
     for (module, id) in called.iter().filter_map(|name| oriole_isel::runtime_function(name)) {
         let number = modules.len();
-        let layout =
-            Layout::new(module, Linking::Whole).map_err(|error| vec![CompileError::in_module(number, Fault::Internal(error.feature))])?;
+        let layout = Layout::new(module, Linking::Whole)
+            .map_err(|error| vec![CompileError::in_module(number, ErrorCause::Internal(error.feature))])?;
         let register_limit = if options.tools_patch { convention::MIN_ABI_REGISTERS } else { convention::MIN_ALLOCATABLE_REGISTERS };
         jobs.push(FunctionJob { register_limit, ..FunctionJob::new(number, module, id, &layout, options.target) });
         modules.push(module);
@@ -210,7 +211,7 @@ fn add_runtime_functions(
 /// Assigns offsets to the variables of all modules. In the constant banks, the variables of each module follow those of the previous one.
 fn lay_out_variables(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<CompileError>> {
     let linking = if options.relocatable || options.tools_patch { Linking::Relocatable } else { Linking::Whole };
-    let unsupported = |module, feature| vec![CompileError::in_module(module, Fault::Unsupported(feature))];
+    let unsupported = |module, feature| vec![CompileError::in_module(module, ErrorCause::Unsupported(feature))];
     let mut layouts: Vec<Layout> = Vec::new();
     for (number, module) in modules.iter().enumerate() {
         let layout = Layout::after(layouts.last(), module, linking).map_err(|error| unsupported(number, error.feature))?;
@@ -229,13 +230,13 @@ fn unresolved_function_errors(indices: &[FunctionIndex<'_>], jobs: &[FunctionJob
     let mut errors = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
         for name in function.selection.callees.iter().chain(&function.selection.taken_functions).filter(|name| !is_known(name)) {
-            let failure = Failure::from(Fault::Unresolved(name.clone()));
+            let failure = FunctionError::from(ErrorCause::Unresolved(name.clone()));
             errors.push(CompileError::in_function(job.module_number, job.name(), failure));
         }
     }
     for (number, index) in indices.iter().enumerate() {
         for name in index.address_taken_by_variables().into_iter().filter(|name| !is_known(name)) {
-            errors.push(CompileError::in_module(number, Fault::Unresolved(name.to_owned())));
+            errors.push(CompileError::in_module(number, ErrorCause::Unresolved(name.to_owned())));
         }
     }
     errors

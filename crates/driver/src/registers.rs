@@ -7,7 +7,7 @@
 //! For example, `.maxntid 1024` on sm_90 allows 65,536 / 1024 = 64 registers, and `-maxrregcount=40` does not lower that limit.
 
 use oriole_hardware::machine::Machine;
-use oriole_hardware::occupancy::Launch;
+use oriole_hardware::occupancy::LaunchResources;
 use oriole_ptx::ast::LaunchBounds;
 pub use oriole_regalloc::HIDDEN_REGISTERS;
 
@@ -106,7 +106,7 @@ fn max_registers_for_blocks(threads: u32, blocks: u32, machine: &Machine) -> u32
         let step = machine.register_unit / machine.threads_per_warp;
         return machine.registers_per_block / (warps * machine.threads_per_warp) / step * step;
     }
-    let launch = Launch { threads: threads.max(1), ..Launch::default() };
+    let launch = LaunchResources { threads: threads.max(1), ..LaunchResources::default() };
     let cliffs = launch.register_cliffs(machine).unwrap_or_default();
     let most = |blocks| cliffs.iter().filter(|cliff| cliff.blocks >= blocks).map(|cliff| cliff.most).max();
     most(blocks).or_else(|| most(1)).unwrap_or(MIN_REGISTER_LIMIT)

@@ -4,7 +4,7 @@
 
 use oriole_ctrl::ControlWords;
 use oriole_hardware::Hardware;
-use oriole_hardware::occupancy::Launch;
+use oriole_hardware::occupancy::LaunchResources;
 use oriole_ir::Function;
 use oriole_isel::VariableLayout;
 use oriole_ptx::ast::{self, FunctionKind};
@@ -14,7 +14,7 @@ use oriole_sched::report::statistics::{FinalCode, FunctionStatistics, gather_sta
 use oriole_sched::report::target::RegisterTarget;
 use oriole_sched::report::timeline::{HardwareFigures, LoopsAndFrequencies};
 use oriole_sched::report::trace;
-use oriole_sched::resource::Costs;
+use oriole_sched::resource::ResourceCosts;
 
 use crate::options::Options;
 use crate::registers;
@@ -63,7 +63,7 @@ impl ReportData {
     pub fn gather_statistics_before_allocation(&mut self, function: &Function, options: &Options, hardware: &Hardware<'_>) {
         self.variables_size = function.frame_bytes;
         if options.reports.figures {
-            let costs = Costs::from_rates(hardware.rates, hardware.machine);
+            let costs = ResourceCosts::from_rates(hardware.rates, hardware.machine);
             self.before = Some(gather_statistics(function, HardwareFigures { model: hardware.model, costs: &costs }, None));
         }
     }
@@ -76,7 +76,7 @@ impl ReportData {
     /// Collects statistics of the final code.
     pub fn gather_final_statistics(&mut self, function: &Function, controls: &ControlWords, hardware: &Hardware<'_>) {
         if let (Some(before), Some(loops_and_frequencies)) = (&self.before, &self.loops_and_frequencies) {
-            let costs = Costs::from_rates(hardware.rates, hardware.machine);
+            let costs = ResourceCosts::from_rates(hardware.rates, hardware.machine);
             let controls = |inst| controls.get(inst);
             let final_code = FinalCode { controls: &controls, loops_and_frequencies, before };
             self.after = Some(gather_statistics(function, HardwareFigures { model: hardware.model, costs: &costs }, Some(final_code)));
@@ -85,8 +85,13 @@ impl ReportData {
 }
 
 /// Returns the resources that a thread block of a kernel needs besides registers; `None` if the block size is not declared.
-pub fn declared_launch_resources(function: &ast::Function, options: &Options, variables: &VariableLayout, barriers: u32) -> Option<Launch> {
+pub fn declared_launch_resources(
+    function: &ast::Function,
+    options: &Options,
+    variables: &VariableLayout,
+    barriers: u32,
+) -> Option<LaunchResources> {
     let threads = registers::max_block_threads(&registers::complete_launch_bounds(&function.bounds, options))?;
     let is_kernel = function.kind == FunctionKind::Entry;
-    is_kernel.then_some(Launch { threads, static_shared: variables.shared_bytes as u32, barriers, ..Launch::default() })
+    is_kernel.then_some(LaunchResources { threads, static_shared: variables.shared_bytes as u32, barriers, ..LaunchResources::default() })
 }

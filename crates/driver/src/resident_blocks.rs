@@ -7,7 +7,7 @@
 //! If the block size is not declared, the same applies to the number of resident warps.
 
 use oriole_hardware::machine::Machine;
-use oriole_hardware::occupancy::Launch;
+use oriole_hardware::occupancy::LaunchResources;
 use oriole_ir::{Function, FunctionKind};
 use oriole_regalloc::{Allocation, HIDDEN_REGISTERS};
 
@@ -81,7 +81,7 @@ pub fn is_at_most_slightly_longer(function: &Function, instructions: usize) -> b
 /// size is not declared, blocks with one warp on each scheduler are assumed.
 fn register_limit_of_function(registers_used: u32, state: &FunctionState<'_>) -> Option<u32> {
     let machine = state.input.hardware.machine;
-    let one_warp_per_scheduler = Launch { threads: machine.schedulers * machine.threads_per_warp, ..Launch::default() };
+    let one_warp_per_scheduler = LaunchResources { threads: machine.schedulers * machine.threads_per_warp, ..LaunchResources::default() };
     let max_excess = if state.launch.is_some() { MAX_EXCESS_REGISTERS } else { MAX_EXCESS_REGISTERS_UNDECLARED };
     let launch = state.launch.unwrap_or(one_warp_per_scheduler);
     let live = u32::try_from(state.schedule_stats.live_after).ok().filter(|&live| live > 0 && state.launch.is_some());
@@ -91,7 +91,13 @@ fn register_limit_of_function(registers_used: u32, state: &FunctionState<'_>) ->
 
 /// Returns the maximum number of registers per thread with which more thread blocks are resident, if `registers` exceeds it by at most
 /// `max_excess`, or if `live`, the number of registers needed by the values that are live at once, does not exceed it; otherwise `None`.
-fn register_limit_for_more_blocks(registers: u32, live: Option<u32>, launch: &Launch, machine: &Machine, max_excess: u32) -> Option<u32> {
+fn register_limit_for_more_blocks(
+    registers: u32,
+    live: Option<u32>,
+    launch: &LaunchResources,
+    machine: &Machine,
+    max_excess: u32,
+) -> Option<u32> {
     let cliffs = launch.register_cliffs(machine).ok()?;
     let below = cliffs.iter().rfind(|cliff| cliff.most < registers)?;
     (registers - below.most <= max_excess || live.is_some_and(|live| live <= below.most)).then_some(below.most)
@@ -102,7 +108,7 @@ mod tests {
     use super::*;
 
     /// Returns the register limit for one more resident thread block on sm_90; `None` if `registers` exceeds it by too much.
-    fn limit(registers: u32, launch: &Launch) -> Option<u32> {
+    fn limit(registers: u32, launch: &LaunchResources) -> Option<u32> {
         register_limit_for_more_blocks(registers, None, launch, Machine::named("sm_90").unwrap(), MAX_EXCESS_REGISTERS)
     }
 
@@ -110,7 +116,7 @@ mod tests {
     /// units of eight).
     #[test]
     fn limit_allows_one_more_resident_block() {
-        let launch = Launch { threads: 256, ..Launch::default() };
+        let launch = LaunchResources { threads: 256, ..LaunchResources::default() };
         assert_eq!(limit(132, &launch), Some(128));
         assert_eq!(limit(144, &launch), Some(128));
         assert_eq!(limit(145, &launch), None);
@@ -121,14 +127,14 @@ mod tests {
     /// 148 registers exceed 128 by 20, but only 120 are needed at once. If 130 are needed at once, no lower limit is tried.
     #[test]
     fn live_registers_justify_a_larger_excess() {
-        let launch = Launch { threads: 256, ..Launch::default() };
+        let launch = LaunchResources { threads: 256, ..LaunchResources::default() };
         let limit = |live| register_limit_for_more_blocks(148, Some(live), &launch, Machine::named("sm_90").unwrap(), MAX_EXCESS_REGISTERS);
         assert_eq!((limit(120), limit(128), limit(130)), (Some(128), Some(128), None));
     }
 
     #[test]
     fn other_resources_may_limit_the_blocks() {
-        let launch = Launch { threads: 256, static_shared: 48 << 10, dynamic_shared: 100 << 10, ..Launch::default() };
+        let launch = LaunchResources { threads: 256, static_shared: 48 << 10, dynamic_shared: 100 << 10, ..LaunchResources::default() };
         assert_eq!(limit(132, &launch), None);
     }
 }

@@ -17,14 +17,14 @@
 
 use oriole_hardware::Hardware;
 use oriole_hardware::machine::Machine;
-use oriole_hardware::occupancy::Launch;
+use oriole_hardware::occupancy::LaunchResources;
 use oriole_ir::{Function, RegFile};
 use oriole_regalloc::{Allocation, AllocationEnvironment};
 use oriole_sched::backend::{Backend, Knobs, ScheduleMode};
 use oriole_sched::calls::CallCosts;
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
 use oriole_sched::occupancy_tradeoff::ReducedOccupancy;
-use oriole_sched::resource::Costs;
+use oriole_sched::resource::ResourceCosts;
 use oriole_sched::score::{Score, score};
 
 use crate::code_kind::{CodeKind, DEFAULT_BACKEND};
@@ -84,7 +84,7 @@ pub struct ScheduleContext<'a> {
     /// Estimated execution times, in cycles, of the functions that the function calls.
     pub calls: &'a CallCosts,
     /// Resources that a thread block needs besides registers; `None` if the block size is not declared.
-    pub launch: Option<Launch>,
+    pub launch: Option<LaunchResources>,
     /// Whether to record the reason why the scheduler picks each instruction.
     pub trace: bool,
 }
@@ -163,7 +163,7 @@ fn with_scheduler(
     };
     run(&Scheduler {
         model,
-        costs: &Costs::from_rates(rates, machine),
+        costs: &ResourceCosts::from_rates(rates, machine),
         machine,
         backend: plan.backend,
         mode: plan.mode,
@@ -221,11 +221,11 @@ pub fn after_allocation(
 /// Returns the score of a scheduled function, an estimate of its execution time for comparison with other schedules of the same function.
 pub fn schedule_score(function: &Function, allocation: &Allocation, context: ScheduleContext<'_>) -> Score {
     let &Hardware { model, machine, rates, .. } = context.hardware;
-    score(function, model, &Costs::from_rates(rates, machine), resident_warps(allocation, context.launch, machine))
+    score(function, model, &ResourceCosts::from_rates(rates, machine), resident_warps(allocation, context.launch, machine))
 }
 
 /// Returns the number of resident warps per hardware scheduler with the registers of an allocation.
-pub fn resident_warps(allocation: &Allocation, launch: Option<Launch>, machine: &Machine) -> u32 {
+pub fn resident_warps(allocation: &Allocation, launch: Option<LaunchResources>, machine: &Machine) -> u32 {
     let registers = allocation.registers_used + HIDDEN_REGISTERS;
     if let Some(found) = resident_warps_of_blocks(registers, launch, machine) {
         return found;
@@ -236,7 +236,7 @@ pub fn resident_warps(allocation: &Allocation, launch: Option<Launch>, machine: 
 
 /// Returns the number of resident warps per hardware scheduler with this number of registers per thread, given that only whole thread
 /// blocks can be resident; `None` if the block size is not declared.
-fn resident_warps_of_blocks(registers: u32, launch: Option<Launch>, machine: &Machine) -> Option<u32> {
-    let found = Launch { registers, ..launch? }.occupancy(machine).ok()?;
+fn resident_warps_of_blocks(registers: u32, launch: Option<LaunchResources>, machine: &Machine) -> Option<u32> {
+    let found = LaunchResources { registers, ..launch? }.occupancy(machine).ok()?;
     Some(found.warps.div_ceil(machine.schedulers))
 }

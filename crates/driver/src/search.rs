@@ -16,7 +16,7 @@ use oriole_ir::RegFile;
 use oriole_sched::backend::{Backend, ScheduleMode};
 use oriole_sched::score::Score;
 
-use crate::error::{Failure, Fault};
+use crate::error::{ErrorCause, FunctionError};
 use crate::full_occupancy;
 use crate::pass_log::instruction_count;
 use crate::passes::Stage;
@@ -27,7 +27,7 @@ use crate::state::FunctionState;
 
 /// Schedules and allocates a function with every scheduling plan to try, and keeps the best result. If there are no plans, only allocates
 /// registers.
-pub fn run(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
+pub fn run(state: &mut FunctionState<'_>) -> Result<(), Vec<FunctionError>> {
     match find_best_schedule(state)? {
         Some(best) => *state = best,
         None => {
@@ -39,7 +39,7 @@ pub fn run(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
 }
 
 /// Schedules and allocates a function with every scheduling plan to try. Returns the best result; `None` if there are no plans.
-fn find_best_schedule<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'a>>, Vec<Failure>> {
+fn find_best_schedule<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'a>>, Vec<FunctionError>> {
     let options = state.options();
     // The environment of the allocator is computed here once, so that all copies of the state share it.
     state.environment();
@@ -146,14 +146,14 @@ fn allocate_avoiding_spills<'a>(
     state: &FunctionState<'a>,
     plan: SchedulePlan,
     scheduled: FunctionState<'a>,
-) -> Result<FunctionState<'a>, Vec<Failure>> {
+) -> Result<FunctionState<'a>, Vec<FunctionError>> {
     let is_new = scheduled.schedule_stats.blocks > 0;
     let live = scheduled.schedule_stats.live_after;
     let new = match allocate(scheduled) {
         Ok(new) if !is_new || new.spill_bytes() == 0 => return Ok(new),
         Ok(new) => Some(new),
         // There are not enough registers for the new order; an allocation of the original order may still be possible.
-        Err(failures) if failures.iter().all(|failure| matches!(failure.fault, Fault::Limit(_))) => None,
+        Err(failures) if failures.iter().all(|failure| matches!(failure.fault, ErrorCause::Limit(_))) => None,
         Err(failures) => return Err(failures),
     };
     let registers = state.environment().limit(RegFile::General) as i32;
@@ -201,7 +201,7 @@ fn schedule<'a>(
     state: &FunctionState<'a>,
     plan: SchedulePlan,
     occupancies_to_estimate: &'static [u32],
-) -> Result<FunctionState<'a>, Vec<Failure>> {
+) -> Result<FunctionState<'a>, Vec<FunctionError>> {
     let mut state = state.clone();
     state.plan = Some(plan);
     state.occupancies_to_estimate = occupancies_to_estimate;
@@ -210,7 +210,7 @@ fn schedule<'a>(
 }
 
 /// Allocates registers for a function, and schedules it again after allocation.
-fn allocate(mut state: FunctionState<'_>) -> Result<FunctionState<'_>, Vec<Failure>> {
+fn allocate(mut state: FunctionState<'_>) -> Result<FunctionState<'_>, Vec<FunctionError>> {
     run_stage(Stage::Allocate, &mut state)?;
     Ok(state)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use oriole_ctrl::ControlWords;
 use oriole_hardware::Hardware;
-use oriole_hardware::occupancy::Launch;
+use oriole_hardware::occupancy::LaunchResources;
 use oriole_ir::analysis::{ControlFlow, LoopModel, Loops};
 use oriole_ir::{Block, Function, FunctionKind, Location, Space};
 use oriole_isa::Target;
@@ -76,6 +76,8 @@ pub struct Selection {
     pub has_dynamic_stack: bool,
     /// How the function uses tensor memory.
     pub tensor_memory: oriole_isel::TensorMemoryUse,
+    /// Whether the function reads special registers about the shared memory that the system reserves.
+    pub reads_reserved_shared: bool,
     /// Source locations of the `setmaxnreg` instructions that were ignored.
     pub ignored_register_counts: Vec<Location>,
     /// Offset of the local variables in the stack frame, in bytes.
@@ -94,7 +96,7 @@ pub struct FunctionState<'a> {
     /// Results of instruction selection besides the code.
     pub selection: Arc<Selection>,
     /// Resources that a thread block needs besides registers; `None` if the block size is not declared. Set by instruction selection.
-    pub launch: Option<Launch>,
+    pub launch: Option<LaunchResources>,
     /// The scheduling plan (backend, mode, occupancy); `None` if the function is not scheduled. Set by the search over schedules.
     pub plan: Option<SchedulePlan>,
     /// Lower occupancies for which the scheduler estimates the time that they save, in percent of the resident warps of the original order.

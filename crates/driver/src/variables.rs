@@ -8,7 +8,7 @@ use oriole_ptx::types::StateSpace;
 use oriole_support::Index as _;
 use rustc_hash::FxHashSet;
 
-use crate::error::Fault;
+use crate::error::ErrorCause;
 use crate::functions::FunctionIndex;
 
 /// Maximum size in bytes of the cubin section with initialized variables, including alignment gaps.
@@ -26,7 +26,7 @@ pub fn image_kind(ty: VariableType) -> Option<ImageKind> {
 
 /// Adds the global and constant variables that a module defines, and the external variables that it refers to. Returns an error if the
 /// section of initialized variables would become too large.
-pub fn add_variables(file: &mut build::Module, module: &Module, index: &FunctionIndex<'_>, layout: &Layout) -> Result<(), Fault> {
+pub fn add_variables(file: &mut build::Module, module: &Module, index: &FunctionIndex<'_>, layout: &Layout) -> Result<(), ErrorCause> {
     let mut variables: Vec<Variable> = Vec::new();
     for global in &layout.globals {
         let home = match &global.initial {
@@ -56,7 +56,7 @@ pub fn add_variables(file: &mut build::Module, module: &Module, index: &Function
         let what = format!(
             "initialized variables with their alignments take {end} bytes, more than the {MAX_INITIALIZED_SECTION_BYTES} that files hold"
         );
-        return Err(Fault::Limit(what));
+        return Err(ErrorCause::Limit(what));
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::functions::FunctionIndex;
 use crate::job::FunctionJob;
 
 /// A program whose functions are compiled. `jobs` and `finished` have the same order, and so have `modules`, `indices` and `layouts`.
-pub struct Program<'a> {
+pub struct ProgramCompilation<'a> {
     /// The modules, including those of the runtime functions that are called.
     pub modules: &'a [&'a Module],
     /// For each module: an index of its functions by name.

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use oriole_driver::{BisectOptions, Options, PASSES, PassOptions, compile};
 use oriole_isa::Target;
 use oriole_sim::sass::kernel_test::run;
-use oriole_sim::sass::{Options as Limits, Silent};
+use oriole_sim::sass::{GridOptions as Limits, Silent};
 
 /// The decisions of the compilation that runs; the tests of this file take turns.
 static DECISIONS: Mutex<Vec<(u64, &'static str, bool)>> = Mutex::new(Vec::new());

@@ -13,7 +13,7 @@ use oriole_cubin::Cubin;
 use oriole_cubin::relocation::RelocationType;
 use oriole_cubin::section::Content;
 use oriole_cubin::symbol::SymbolSection;
-use oriole_driver::{Fault, Options, compile};
+use oriole_driver::{ErrorCause, Options, compile};
 use oriole_isa::Target;
 use oriole_ptx::ast::Module;
 
@@ -182,7 +182,7 @@ const HEADER: &str = ".version 8.0\n.target sm_75\n.address_size 64\n";
 fn a_function_without_definition_is_an_error_in_a_complete_file() {
     let module = checked(&format!("{HEADER}.extern .func missing();\n.entry k() {{ call missing; ret; }}"));
     let errors = compile(&[&module], &options("sm_90a", 3, false)).unwrap_err();
-    assert_eq!(errors[0].fault, Fault::Unresolved("missing".into()));
+    assert_eq!(errors[0].fault, ErrorCause::Unresolved("missing".into()));
     assert!(compile(&[&module], &options("sm_90a", 3, true)).is_ok());
 }
 

@@ -16,7 +16,7 @@ use oriole_isa::Target;
 use oriole_ptx::ast::Module;
 use oriole_sim::sass::warp::{PredicateSource, Row, Source, Warp};
 use oriole_sim::sass::{Code, Issue, Observer};
-use oriole_sim::{Launch, Memory};
+use oriole_sim::{GlobalMemory, Launch};
 
 /// The PTX registers that are variables: name and number of 32-bit words. After a word for the line, the 64-bit ones are at aligned
 /// offsets. `%i0` to `%i2` are loop counters.
@@ -192,7 +192,7 @@ fn checked(text: &str) -> Module {
     checked.module
 }
 
-fn launch(memory: &mut Memory, bytes: usize) -> (Launch, u64) {
+fn launch(memory: &mut GlobalMemory, bytes: usize) -> (Launch, u64) {
     let buffer = memory.allocate("out", vec![0; bytes]);
     let arguments = vec![buffer.to_le_bytes().to_vec()];
     (Launch { kernel: "k".into(), grid: [1; 3], block: [1; 3], cluster: None, shared_bytes: 0, arguments }, buffer)
@@ -204,10 +204,10 @@ type Visit = (u32, Vec<Option<u32>>);
 /// Returns the visits according to the PTX interpreter.
 fn expected(lines: &[String]) -> Vec<Visit> {
     let text = kernel(&with_log(lines));
-    let program = oriole_sim::ptx::Program::new(&checked(&text), text.as_bytes()).expect("a program");
-    let mut memory = Memory::new();
+    let program = oriole_sim::ptx::PtxProgram::new(&checked(&text), text.as_bytes()).expect("a program");
+    let mut memory = GlobalMemory::new();
     let (launch, buffer) = launch(&mut memory, 8 + MOST_STATEMENTS * 4 * (1 + WORDS));
-    let options = oriole_sim::ptx::Options { undefined_values: false, ..Default::default() };
+    let options = oriole_sim::ptx::PtxOptions { undefined_values: false, ..Default::default() };
     program.load(&mut memory).run(&launch, &mut memory, &options).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let words: Vec<u32> =
         memory.contents(buffer).unwrap()[8..].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
@@ -311,10 +311,10 @@ fn debugged(text: &str, target: &str, max_registers: Option<u32>) -> Session {
     let with_code = code_lines.iter().copied().collect();
     let mut debugger = Debugger { variables: variables(), lines: code_lines, ranges: ranges(&cubin), last: (0, 0), visits: Vec::new() };
     let spilled = debugger.ranges.iter().filter(|range| range.2 >> 24 == 7).count();
-    let mut memory = Memory::new();
+    let mut memory = GlobalMemory::new();
     let (launch, _) = launch(&mut memory, 8);
     let code = Code::load(&bytes).expect("code");
-    let limit = oriole_sim::sass::Options::limited(1 << 22);
+    let limit = oriole_sim::sass::GridOptions::limited(1 << 22);
     code.run(&launch, &mut memory, &limit, &mut debugger).unwrap_or_else(|error| panic!("{error}\n{text}"));
     Session { visits: debugger.visits, with_code, spilled }
 }

@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use oriole_driver::{CompileError, Compiled, Fault, Hooks, Options, Parallelism, compile};
+use oriole_driver::{CompileError, Compiled, ErrorCause, Hooks, Options, Parallelism, compile};
 use oriole_isa::Target;
 use oriole_ptx::enumerate::{Case, legal_forms, module_text};
 use oriole_ptx::table::ROWS;
@@ -262,11 +262,11 @@ impl RowResult {
         for error in &errors {
             let number: usize = error.function.as_deref().unwrap_or_default().trim_start_matches('k').parse().unwrap_or(0);
             let kind = match &error.fault {
-                Fault::Unsupported(_) => "refused",
-                Fault::Unresolved(_) => "unresolved",
-                Fault::Limit(_) | Fault::TooMuch(_) => "limit",
-                Fault::Cancelled => "cancelled",
-                Fault::Internal(_) => "internal",
+                ErrorCause::Unsupported(_) => "refused",
+                ErrorCause::Unresolved(_) => "unresolved",
+                ErrorCause::Limit(_) | ErrorCause::TooMuch(_) => "limit",
+                ErrorCause::Cancelled => "cancelled",
+                ErrorCause::Internal(_) => "internal",
             };
             self.failures.push((kind, format!("{}  -- {error}", cases[number].text)));
         }

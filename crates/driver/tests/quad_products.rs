@@ -7,7 +7,7 @@ use std::fmt::Write;
 use oriole_driver::{Options, compile};
 use oriole_isa::Target;
 use oriole_sim::sass::kernel_test::run;
-use oriole_sim::sass::{Options as Limits, Silent};
+use oriole_sim::sass::{GridOptions as Limits, Silent};
 
 const TARGETS: [&str; 7] = ["sm_70", "sm_72", "sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"];
 

@@ -10,7 +10,7 @@ use oriole_cubin::section::Content;
 use oriole_driver::account::{DistanceKind, LatencyCase};
 use oriole_driver::{Compiled, Options, Reports, SchedulingReport, compile};
 use oriole_hardware::machine::Machine;
-use oriole_hardware::occupancy::Launch;
+use oriole_hardware::occupancy::LaunchResources;
 use oriole_isa::{Instruction, Opcode, Target, decode};
 
 const MODULES: [&str; 6] = ["attention", "histogram", "float_math", "integer_division", "block_sync", "wide_integers"];
@@ -180,7 +180,7 @@ fn spills_and_occupancy_follow_launch_bounds() {
         let cubin = Cubin::read(&compiled.cubin).expect("a cubin");
         let report = &compiled.scheduling[0];
         let registers = cubin.register_count("many").expect("registers");
-        let occupancy = Launch { threads, registers, ..Launch::default() }.occupancy(machine).expect("a launch");
+        let occupancy = LaunchResources { threads, registers, ..LaunchResources::default() }.occupancy(machine).expect("a launch");
         assert_eq!(figure(report, "Occupancy"), occupancy.ratio(), "{bounds}");
         assert!(occupancy.blocks >= if bounds.contains("minnctapersm") { 3 } else { 1 }, "{bounds}: {registers} registers");
         let code = instructions(&cubin, "many", "sm_90a");

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use oriole_cubin::{Cubin, FileTraits};
-use oriole_driver::{Fault, Options, compile};
+use oriole_driver::{ErrorCause, Options, compile};
 use oriole_isa::Target;
 
 /// The targets that `ptxas --help` of 13.0.88 lists for `-arch`.
@@ -43,7 +43,7 @@ fn targets_without_machine_code_are_refused_by_name() {
     for target in Target::all().filter(|target| !target.has_machine_code()) {
         let errors = compile(&[], &Options::new(target)).unwrap_err();
         let [error] = &errors[..] else { panic!("{} errors", errors.len()) };
-        assert!(matches!(&error.fault, Fault::Unsupported(what) if what.ends_with(&target.to_string())), "{target}: {error}");
+        assert!(matches!(&error.fault, ErrorCause::Unsupported(what) if what.ends_with(&target.to_string())), "{target}: {error}");
     }
 }
 

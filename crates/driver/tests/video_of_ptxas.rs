@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use oriole_sim::sass::kernel_test::run;
-use oriole_sim::sass::{Options, Silent};
+use oriole_sim::sass::{GridOptions, Silent};
 
 const TARGETS: [&str; 3] = ["sm_90a", "sm_75", "sm_80"];
 
@@ -28,7 +28,7 @@ fn results_of_ptxas_are_the_same_on_all_targets() {
         let results = TARGETS.map(|target| {
             let status = Command::new(&ptxas).args(["-arch", target, "-o"]).args([&output, &path]).status().unwrap();
             assert!(status.success(), "ptxas for {target}");
-            run(&test, &fs::read(&output).unwrap(), &Options::limited(1 << 20), &mut Silent).err()
+            run(&test, &fs::read(&output).unwrap(), &GridOptions::limited(1 << 20), &mut Silent).err()
         });
         assert!(results.iter().all(|result| *result == results[0]), "{}: {results:?}", path.display());
         wrong += usize::from(results[0].is_some());

@@ -7,7 +7,7 @@ use oriole_rescore::analysis::{Analysis, analyze};
 use oriole_sched::code::from_machine;
 use oriole_sched::graph::GraphBuilder;
 use oriole_sched::report::timeline::IssueDelay;
-use oriole_sched::resource::Costs;
+use oriole_sched::resource::ResourceCosts;
 
 use crate::calls;
 use crate::causes::Causes;
@@ -108,7 +108,7 @@ fn explain_listing(input: Input<'_>, words: &[u128], obstacle: String) -> Functi
 fn explain_analysed(input: Input<'_>, words: &[u128], analysis: &Analysis) -> Function {
     let hardware = input.hardware;
     let code = DecodedFunction::new(analysis, words, hardware);
-    let costs = Costs::from_rates(hardware.rates, hardware.machine);
+    let costs = ResourceCosts::from_rates(hardware.rates, hardware.machine);
     let items = from_machine::code(code.instructions());
     let times = Times::compute(&code, &items, &costs);
     let live = Liveness::compute(&code);
@@ -204,7 +204,12 @@ fn instructions(
 }
 
 /// Returns the warnings about a function.
-fn warnings(code: &DecodedFunction<'_>, function: &Function, ptx_lines: &[Option<u32>], costs: &Costs) -> Vec<crate::model::Warning> {
+fn warnings(
+    code: &DecodedFunction<'_>,
+    function: &Function,
+    ptx_lines: &[Option<u32>],
+    costs: &ResourceCosts,
+) -> Vec<crate::model::Warning> {
     let waiting: Vec<u32> = function.instructions.iter().map(|instruction| instruction.waiting.cycles).collect();
     let readers = |number: usize| -> Vec<usize> {
         let sets = function.instructions.get(number).map_or(&[][..], |instruction| &instruction.sets);

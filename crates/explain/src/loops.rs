@@ -6,7 +6,7 @@
 
 use oriole_hardware::SchedClass;
 use oriole_hardware::units::{UNITS, Unit};
-use oriole_sched::resource::Costs;
+use oriole_sched::resource::ResourceCosts;
 
 use crate::code::{DecodedFunction, SIZE, TRIP_COUNT};
 use crate::dependences::recurrence;
@@ -17,7 +17,7 @@ use crate::time::Times;
 const ALWAYS: f64 = 0.999;
 
 /// Returns the loops of a function.
-pub fn find(code: &DecodedFunction<'_>, times: &Times, costs: &Costs, occupancy: Option<&Occupancy>) -> Vec<Loop> {
+pub fn find(code: &DecodedFunction<'_>, times: &Times, costs: &ResourceCosts, occupancy: Option<&Occupancy>) -> Vec<Loop> {
     // A branch to itself in the padding at the end is no loop of the function. Such loops are the last ones, so that indices stay valid.
     let count = code.loops.partition_point(|found| found.start < code.length);
     let mut has_inner = vec![false; code.loops.len()];
@@ -25,7 +25,14 @@ pub fn find(code: &DecodedFunction<'_>, times: &Times, costs: &Costs, occupancy:
     (0..count).map(|number| one(code, times, costs, occupancy, number, has_inner[number])).collect()
 }
 
-fn one(code: &DecodedFunction<'_>, times: &Times, costs: &Costs, occupancy: Option<&Occupancy>, number: usize, has_inner: bool) -> Loop {
+fn one(
+    code: &DecodedFunction<'_>,
+    times: &Times,
+    costs: &ResourceCosts,
+    occupancy: Option<&Occupancy>,
+    number: usize,
+    has_inner: bool,
+) -> Loop {
     let found = &code.loops[number];
     let range = found.start..found.end;
     let blocks: Vec<usize> = code.blocks_in(&range).collect();

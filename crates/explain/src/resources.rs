@@ -7,7 +7,7 @@ use oriole_cubin::info::{AttributeCode, AttributeValue};
 use oriole_cubin::section::Content;
 use oriole_driver::Decisions;
 use oriole_hardware::machine::Machine;
-use oriole_hardware::occupancy::Launch;
+use oriole_hardware::occupancy::LaunchResources;
 use oriole_isa::{Opcode, OperandValue, RegFile, SystemLayout};
 
 use crate::code::{DecodedFunction, SIZE};
@@ -60,13 +60,13 @@ impl Site<'_> {
     }
 
     /// Returns the launch that the file describes, and whether the number of threads is declared.
-    fn launch(&self) -> (Launch, bool) {
+    fn launch(&self) -> (LaunchResources, bool) {
         let declared = oriole_rescore::block_threads(self.index.function_attributes(self.function.name));
-        let launch = Launch {
+        let launch = LaunchResources {
             threads: declared.unwrap_or(ASSUMED_THREADS),
             registers: self.register_count(),
             static_shared: u32::try_from(self.memory().shared_bytes).unwrap_or(u32::MAX),
-            ..Launch::default()
+            ..LaunchResources::default()
         };
         (launch, declared.is_some())
     }

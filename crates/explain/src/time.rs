@@ -7,7 +7,7 @@ use oriole_ir::Inst;
 use oriole_isa::Control;
 use oriole_sched::code::SchedCode;
 use oriole_sched::report::timeline::{BlockTiming, HardwareFigures, InFlightAtBoundary, LatencyAssumption, estimate_by_controls};
-use oriole_sched::resource::Costs;
+use oriole_sched::resource::ResourceCosts;
 use oriole_support::Index;
 
 use crate::code::DecodedFunction;
@@ -20,7 +20,7 @@ pub struct Times {
 
 impl Times {
     /// Predicts the times of all blocks. `items` has the instructions as the scheduler sees them.
-    pub fn compute(code: &DecodedFunction<'_>, items: &SchedCode, costs: &Costs) -> Times {
+    pub fn compute(code: &DecodedFunction<'_>, items: &SchedCode, costs: &ResourceCosts) -> Times {
         let figures = HardwareFigures { model: code.hardware.model, costs };
         let insts: Vec<Inst> = (0..code.instructions().len()).map(Inst::new).collect();
         let controls = |inst: Inst| -> Control { code.controls[inst.position()] };

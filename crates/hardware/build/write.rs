@@ -9,7 +9,7 @@ use oriole_isa_table::symbol_constant;
 use crate::check::ReadSheet;
 use crate::facts::UNIT_NAMES;
 use crate::sheet::Fact;
-use crate::summary::{Summary, Time, Waits};
+use crate::summary::{Summary, VariableLatency, Waits};
 use crate::tables::{Cell, ClassRow, ClassRule, ClassTable, GUARD, Grid, LatencyTable, List, TimeRow};
 
 /// The entry in the list of targets of the table for targets without a table.
@@ -29,7 +29,7 @@ macro_rules! as_debugged {
     })* };
 }
 
-as_debugged!(u8, u16, u32, usize, f64, bool, char, &str, Time, Waits, TimeRow, Cell);
+as_debugged!(u8, u16, u32, usize, f64, bool, char, &str, VariableLatency, Waits, TimeRow, Cell);
 
 impl Literal for Fact {
     fn literal(&self) -> String {

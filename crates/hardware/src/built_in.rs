@@ -20,7 +20,7 @@ use crate::machine::Machine;
 use crate::model::Model;
 use crate::rate::ThroughputClass;
 use crate::sheet::Fact;
-use crate::summary::{Summary, Time, Waits};
+use crate::summary::{Summary, VariableLatency, Waits};
 use crate::tables::{Cell, ClassRow, ClassRule, ClassTable, Grid, LatencyTable, TimeRow};
 use crate::units::{Rates, Unit};
 

@@ -31,5 +31,5 @@ pub use class::{Classes, Port, SchedClass};
 pub use control::ControlRules;
 pub use file::{Profile, ProfileError};
 pub use hardware::Hardware;
-pub use model::{DependenceKind, LatencyRequirement, Model, Time, Waits};
+pub use model::{DependenceKind, LatencyRequirement, Model, VariableLatency, Waits};
 pub use rate::ThroughputClass;

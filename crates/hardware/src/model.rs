@@ -15,7 +15,7 @@ use oriole_support::Suffix;
 use crate::built_in;
 use crate::class::{Classes, Port, SchedClass, file_index};
 use crate::summary::Summary;
-pub use crate::summary::{SCOREBOARD_STALL, Time, Waits};
+pub use crate::summary::{SCOREBOARD_STALL, VariableLatency, Waits};
 use crate::tables::{Cell, LatencyTable};
 
 /// The kind of dependence between two instructions.
@@ -109,7 +109,7 @@ impl Model {
     }
 
     /// Returns the duration of a class of variable latency, or `None` for a class of fixed latency.
-    pub fn time(&self, class: SchedClass) -> Option<Time> {
+    pub fn time(&self, class: SchedClass) -> Option<VariableLatency> {
         self.summary.times[class.index()]
     }
 

@@ -25,7 +25,7 @@ use crate::machine::Machine;
 
 /// The resources of a kernel, and its launch configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Launch {
+pub struct LaunchResources {
     /// Threads per block.
     pub threads: u32,
     /// Registers per thread.
@@ -137,7 +137,7 @@ pub struct Cliff {
     pub warps: u32,
 }
 
-impl Launch {
+impl LaunchResources {
     /// Returns the bytes of shared memory that the kernel and the launch request.
     fn shared(&self) -> u64 {
         u64::from(self.static_shared) + u64::from(self.dynamic_shared)
@@ -215,22 +215,22 @@ impl Launch {
     pub fn register_cliffs(&self, machine: &Machine) -> Result<Vec<Cliff>, Refusal> {
         let step = machine.register_unit_of_thread();
         let amounts = (1..=machine.registers_per_thread.div_ceil(step)).map(|units| (units * step).min(machine.registers_per_thread));
-        cliffs(machine, amounts, |registers| Launch { registers, ..*self })
+        cliffs(machine, amounts, |registers| LaunchResources { registers, ..*self })
     }
 
     /// Returns the shared memory cliffs, in ascending order of bytes, static and dynamic together. The launch's own dynamic shared memory
     /// is ignored.
     pub fn shared_cliffs(&self, machine: &Machine) -> Result<Vec<Cliff>, Refusal> {
-        Launch { dynamic_shared: 0, ..*self }.check(machine)?;
+        LaunchResources { dynamic_shared: 0, ..*self }.check(machine)?;
         let (unit, reserved) = (machine.shared_unit, machine.shared_reserved);
         let full_units = reserved.div_ceil(unit)..=(machine.shared_per_block_opt_in + reserved) / unit;
         let amounts = full_units.map(|units| units * unit - reserved).filter(|bytes| *bytes >= self.static_shared);
-        cliffs(machine, amounts, |bytes| Launch { dynamic_shared: bytes - self.static_shared, ..*self })
+        cliffs(machine, amounts, |bytes| LaunchResources { dynamic_shared: bytes - self.static_shared, ..*self })
     }
 }
 
 /// Returns, for each number of resident blocks, the last of the ascending amounts that gives it.
-fn cliffs(machine: &Machine, amounts: impl Iterator<Item = u32>, launch: impl Fn(u32) -> Launch) -> Result<Vec<Cliff>, Refusal> {
+fn cliffs(machine: &Machine, amounts: impl Iterator<Item = u32>, launch: impl Fn(u32) -> LaunchResources) -> Result<Vec<Cliff>, Refusal> {
     let mut found: Vec<Cliff> = Vec::new();
     for most in amounts {
         let Occupancy { blocks, warps, .. } = launch(most).occupancy(machine)?;
@@ -253,7 +253,7 @@ mod tests {
         Machine::named(name).unwrap()
     }
 
-    fn blocks(name: &str, launch: Launch) -> u32 {
+    fn blocks(name: &str, launch: LaunchResources) -> u32 {
         launch.occupancy(machine(name)).unwrap().blocks
     }
 
@@ -268,7 +268,7 @@ mod tests {
             assert_eq!(cells.len(), 5 + sizes.len(), "{line}");
             let number = |column: usize| cells[column].parse::<i64>().unwrap();
             for (&threads, answer) in sizes.iter().zip(&cells[5..]) {
-                let launch = Launch {
+                let launch = LaunchResources {
                     threads,
                     static_shared: number(0) as u32,
                     barriers: number(1) as u32,
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn occupancy_matches_the_best_practices_guide() {
         for (threads, blocks, percent) in [(128, 12, 75), (320, 4, 63)] {
-            let occupancy = Launch { threads, registers: 37, ..Launch::default() }.occupancy(machine("sm_70")).unwrap();
+            let occupancy = LaunchResources { threads, registers: 37, ..LaunchResources::default() }.occupancy(machine("sm_70")).unwrap();
             assert_eq!(occupancy.blocks, blocks);
             assert_eq!((occupancy.ratio() * 100.0).round() as u32, percent);
             assert_eq!(occupancy.limiting().collect::<Vec<_>>(), [Resource::Registers]);
@@ -326,16 +326,16 @@ mod tests {
     #[test]
     fn occupancy_matches_the_tuning_guides() {
         for (name, resident) in [("sm_70", 2), ("sm_75", 1), ("sm_80", 2), ("sm_86", 1), ("sm_89", 1), ("sm_90", 2), ("sm_120", 1)] {
-            assert_eq!(blocks(name, Launch { threads: 1024, registers: 32, ..Launch::default() }), resident, "{name}");
+            assert_eq!(blocks(name, LaunchResources { threads: 1024, registers: 32, ..LaunchResources::default() }), resident, "{name}");
         }
-        let two_full = Launch { threads: 1024, registers: 32, ..Launch::default() }.occupancy(machine("sm_90")).unwrap();
+        let two_full = LaunchResources { threads: 1024, registers: 32, ..LaunchResources::default() }.occupancy(machine("sm_90")).unwrap();
         assert_eq!(two_full.ratio(), 1.0);
         assert_eq!(two_full.limiting().collect::<Vec<_>>(), [Resource::Warps, Resource::Registers]);
     }
 
     #[test]
     fn reserved_shared_memory_is_counted() {
-        let with = |bytes| Launch { threads: 32, registers: 16, dynamic_shared: bytes, ..Launch::default() };
+        let with = |bytes| LaunchResources { threads: 32, registers: 16, dynamic_shared: bytes, ..LaunchResources::default() };
         // 228 KiB hold two blocks of 113 KiB with 1 KiB reserved for each, but not two blocks of 114 KiB.
         assert_eq!(blocks("sm_90", with(113 << 10)), 2);
         assert_eq!(blocks("sm_90", with((113 << 10) + 1)), 1);
@@ -345,23 +345,23 @@ mod tests {
 
     #[test]
     fn impossible_launches_are_rejected() {
-        let base = Launch { threads: 32, registers: 16, ..Launch::default() };
-        let refusal = |launch: Launch| launch.occupancy(machine("sm_90")).unwrap_err();
-        assert_eq!(refusal(Launch { threads: 0, ..base }), Refusal::NoThreads);
-        assert_eq!(refusal(Launch { threads: 1025, ..base }), Refusal::Threads { wanted: 1025, available: 1024 });
-        assert_eq!(refusal(Launch { registers: 256, ..base }), Refusal::Registers { wanted: 256, available: 255 });
-        assert_eq!(refusal(Launch { barriers: 17, ..base }), Refusal::Barriers { wanted: 17, available: 16 });
+        let base = LaunchResources { threads: 32, registers: 16, ..LaunchResources::default() };
+        let refusal = |launch: LaunchResources| launch.occupancy(machine("sm_90")).unwrap_err();
+        assert_eq!(refusal(LaunchResources { threads: 0, ..base }), Refusal::NoThreads);
+        assert_eq!(refusal(LaunchResources { threads: 1025, ..base }), Refusal::Threads { wanted: 1025, available: 1024 });
+        assert_eq!(refusal(LaunchResources { registers: 256, ..base }), Refusal::Registers { wanted: 256, available: 255 });
+        assert_eq!(refusal(LaunchResources { barriers: 17, ..base }), Refusal::Barriers { wanted: 17, available: 16 });
         let wanted = 2 * u64::from(u32::MAX);
-        let huge = Launch { static_shared: u32::MAX, dynamic_shared: u32::MAX, ..base };
+        let huge = LaunchResources { static_shared: u32::MAX, dynamic_shared: u32::MAX, ..base };
         assert_eq!(refusal(huge), Refusal::SharedMemory { wanted, available: 227 << 10 });
         assert_eq!(refusal(huge).to_string(), "8589934590 bytes of shared memory in a block, 232448 are possible");
-        assert_eq!(refusal(Launch { carve_out: Some(101), ..base }), Refusal::CarveOut { percent: 101 });
+        assert_eq!(refusal(LaunchResources { carve_out: Some(101), ..base }), Refusal::CarveOut { percent: 101 });
     }
 
     /// 65,536 registers in four sub-partitions: each scheduler has one warp of every block of 4 warps.
     #[test]
     fn register_cliffs_of_a_block_of_four_warps() {
-        let found = Launch { threads: 128, ..Launch::default() }.register_cliffs(machine("sm_90")).unwrap();
+        let found = LaunchResources { threads: 128, ..LaunchResources::default() }.register_cliffs(machine("sm_90")).unwrap();
         let pairs: Vec<(u32, u32)> = found.iter().map(|cliff| (cliff.most, cliff.blocks)).collect();
         let expected = [(32, 16), (40, 12), (48, 10), (56, 9), (64, 8), (72, 7), (80, 6), (96, 5), (128, 4), (168, 3), (255, 2)];
         assert_eq!(pairs, expected);
@@ -372,17 +372,17 @@ mod tests {
     fn register_cliff_loses_a_block() {
         for machine in Machine::all() {
             for threads in [32, 96, 128, 256, 1000, 1024] {
-                let launch = Launch { threads, registers: 24, static_shared: 100, ..Launch::default() };
+                let launch = LaunchResources { threads, registers: 24, static_shared: 100, ..LaunchResources::default() };
                 for cliff in launch.register_cliffs(machine).unwrap() {
-                    assert_eq!(blocks(machine.name, Launch { registers: cliff.most, ..launch }), cliff.blocks);
+                    assert_eq!(blocks(machine.name, LaunchResources { registers: cliff.most, ..launch }), cliff.blocks);
                     if cliff.most < machine.registers_per_thread {
-                        assert!(blocks(machine.name, Launch { registers: cliff.most + 1, ..launch }) < cliff.blocks);
+                        assert!(blocks(machine.name, LaunchResources { registers: cliff.most + 1, ..launch }) < cliff.blocks);
                     }
                 }
                 let cliffs = launch.shared_cliffs(machine).unwrap();
                 assert_eq!(cliffs.last().map(|cliff| cliff.most), Some(machine.shared_per_block_opt_in), "{} {threads}", machine.name);
                 for cliff in cliffs {
-                    let with = |bytes: u32| Launch { dynamic_shared: bytes - 100, ..launch };
+                    let with = |bytes: u32| LaunchResources { dynamic_shared: bytes - 100, ..launch };
                     assert_eq!(blocks(machine.name, with(cliff.most)), cliff.blocks, "{} {cliff:?}", machine.name);
                     if cliff.most < machine.shared_per_block_opt_in {
                         assert!(blocks(machine.name, with(cliff.most + 1)) < cliff.blocks, "{} {cliff:?}", machine.name);

@@ -12,11 +12,11 @@ use crate::units::Rates;
 pub struct ThroughputClass(pub(crate) u8);
 
 /// A function that returns the rate in lanes per clock of a multiprocessor.
-type Lanes = fn(&Rates) -> Option<u32>;
+type LanesOfRate = fn(&Rates) -> Option<u32>;
 
 macro_rules! define_rates {
     ($($name:literal: $lanes:expr;)*) => {
-        const RATES: &[(&str, Lanes)] = &[$(($name, $lanes),)*];
+        const RATES: &[(&str, LanesOfRate)] = &[$(($name, $lanes),)*];
     };
 }
 

@@ -17,7 +17,7 @@ const WAR: usize = 1;
 
 /// The duration of an instruction of variable latency, in cycles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Time {
+pub struct VariableLatency {
     /// Shortest time from issue to result.
     pub least: u16,
     /// Usual time from issue to result.
@@ -45,7 +45,7 @@ pub struct Summary {
     /// The largest number of cycles in the table, which pairs without a figure need.
     pub longest: u8,
     /// For each class, its duration. `None` for a class of fixed latency.
-    pub times: List<Option<Time>>,
+    pub times: List<Option<VariableLatency>>,
     /// For each class, how it uses scoreboards.
     pub waits: List<Waits>,
     /// For each class, cycles to the result for an unknown reader.
@@ -61,13 +61,13 @@ impl Summary {
     pub fn of(table: &LatencyTable, classes: &ClassTable) -> Summary {
         let all = || classes.classes.iter();
         let time = |row: &ClassRow| table.times.iter().find(|time| time.class == row.name);
-        let times: Vec<Option<Time>> = all()
-            .map(|row| time(row).map(|time| Time { least: time.least, usual: time.usual, most: time.most, read: time.read }))
+        let times: Vec<Option<VariableLatency>> = all()
+            .map(|row| time(row).map(|time| VariableLatency { least: time.least, usual: time.usual, most: time.most, read: time.read }))
             .collect();
         let (late_results, late_sources) = (scoreboard_ports(table, RAW), scoreboard_ports(table, WAR));
         let longest = longest_reads(table);
         let longest_needs: Vec<u8> = all().map(|row| longest_need(row, &longest)).collect();
-        let base = |(time, need): (&Option<Time>, &u8)| time.map_or(u16::from(*need), |time| time.usual);
+        let base = |(time, need): (&Option<VariableLatency>, &u8)| time.map_or(u16::from(*need), |time| time.usual);
         Summary {
             longest: longest_figure(table),
             base_latencies: times.iter().zip(&longest_needs).map(base).collect(),

@@ -9,11 +9,12 @@ use oriole_isa::{Opcode, Symbols};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::function::{Block, Function, Inst, Location, Value};
+use crate::function::Function;
+use crate::ids::{Block, Inst, Location, Value};
 use crate::instruction::{Op, Pseudo};
 use crate::memory::MemoryAccess;
 use crate::operand::{Class, Guard, Operand, OperandKind, Part, Role, Signs};
-use crate::template::{Slot, Template};
+use crate::template::{Template, TemplateSlot};
 
 /// Builds a function.
 pub struct Builder {
@@ -181,18 +182,18 @@ impl Builder {
         let first = function.operands.len();
         for slot in &template.operands {
             let operand = match slot {
-                Slot::Given(operand) => *operand,
-                Slot::Result(operand) => {
+                TemplateSlot::Given(operand) => *operand,
+                TemplateSlot::Result(operand) => {
                     let class = classes.next().unwrap_or_else(|| panic!("template `{text}` has more results than classes"));
                     let value = function.new_value(*class);
                     results.push(value);
                     Operand { kind: OperandKind::Value(function.whole(value)), ..*operand }
                 }
-                Slot::Argument(place) => {
+                TemplateSlot::Argument(place) => {
                     let argument = arguments.next().unwrap_or_else(|| panic!("template `{text}` needs more arguments"));
                     merged(template.opcode, *place, *argument)
                 }
-                Slot::ConstantOffset(bank, place) => {
+                TemplateSlot::ConstantOffset(bank, place) => {
                     let offset = arguments.next().and_then(Operand::integer).unwrap_or_else(|| panic!("template `{text}` needs an offset"));
                     Operand { kind: OperandKind::Constant { bank: *bank, offset: offset as u32 }, ..*place }
                 }

@@ -1,43 +1,19 @@
 //! Functions: dense tables of values, instructions, operands and blocks.
 
 use oriole_isa::{Opcode, Symbols};
-use oriole_support::{IndexVec, define_index};
+use oriole_support::IndexVec;
 use smallvec::SmallVec;
 
+use crate::ids::{Block, Inst, Location, Value};
 use crate::instruction::{Instruction, Op, Pseudo};
 use crate::memory::{MemoryAccess, MemoryId};
 use crate::operand::{Class, Guard, Operand, OperandKind, Part, Reference, ReferenceKind, Role};
-
-define_index!(
-    /// A virtual register; before SSA construction, a variable that may be assigned many times.
-    pub struct Value,
-    "%"
-);
-define_index!(
-    /// An instruction.
-    pub struct Inst,
-    "inst"
-);
-define_index!(
-    /// A basic block.
-    pub struct Block,
-    "bb"
-);
 
 /// The start of the names of functions that compute the slow path of an operation; see [`Function::calls_slow_path`].
 pub const SLOW_PATH_PREFIX: &str = "__oriole_slow_";
 
 /// Number of operands of a typical instruction.
 const TYPICAL_OPERANDS: usize = 3;
-
-/// A source position: byte offset in the PTX text and, with line information, an entry in the list of `.loc` directives.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
-pub struct Location {
-    /// Byte offset of the PTX statement, plus one; 0 if there is none.
-    pub statement: u32,
-    /// Number of the `.loc` directive in the body, plus one; 0 if there is none.
-    pub line: u32,
-}
 
 /// Whether a function is launched by the host or called by other functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,6 +106,13 @@ impl Function {
     #[inline]
     pub fn whole(&self, value: Value) -> Part {
         Part { value, first: 0, count: self.values[value].width }
+    }
+
+    /// Returns whether registers of a value can replace a whole value of a class: same register file, same number, sufficient alignment.
+    pub(crate) fn can_stand_for(&self, part: Part, class: Class) -> bool {
+        let base = self.values[part.value];
+        let is_aligned = base.align.is_multiple_of(class.align) && part.first.is_multiple_of(class.align);
+        base.file == class.file && part.count == class.width && is_aligned
     }
 
     /// Returns the position of a name in the list of symbols; adds the name if it is missing. Linear search; [`crate::Builder::symbol`] is

@@ -2,7 +2,7 @@
 
 use oriole_isa::{Effect, Opcode, Symbols};
 
-use crate::function::Location;
+use crate::ids::Location;
 use crate::memory::MemoryId;
 use crate::operand::Guard;
 

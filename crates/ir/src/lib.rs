@@ -20,6 +20,7 @@
 pub mod analysis;
 mod builder;
 mod function;
+mod ids;
 mod instruction;
 pub mod machine;
 mod memory;
@@ -30,7 +31,8 @@ pub mod text;
 mod verify;
 
 pub use builder::{Builder, TemplateCache};
-pub use function::{Block, BlockData, Function, FunctionKind, Inst, Location, SLOW_PATH_PREFIX, Value};
+pub use function::{BlockData, Function, FunctionKind, SLOW_PATH_PREFIX};
+pub use ids::{Block, Inst, Location, Value};
 pub use instruction::{Instruction, Op, Pseudo};
 pub use memory::{MemoryAccess, MemoryId, Order, Scope, Space};
 pub use operand::{Class, Guard, MAX_SUFFIXES, Operand, OperandKind, Part, Reference, ReferenceKind, Role, Signs};

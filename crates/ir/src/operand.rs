@@ -2,7 +2,7 @@
 
 use oriole_isa::{Opcode, RegFile, Symbol};
 
-use crate::function::{Block, Value};
+use crate::ids::{Block, Value};
 
 /// The registers that a value needs: register file, number of consecutive registers, alignment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -21,12 +21,12 @@ use crate::operand::{MAX_SUFFIXES, Operand, OperandKind, Role, Signs};
 pub struct Template {
     pub(crate) opcode: Opcode,
     pub(crate) modifiers: Symbols,
-    pub(crate) operands: SmallVec<[Slot; 8]>,
+    pub(crate) operands: SmallVec<[TemplateSlot; 8]>,
 }
 
 /// An operand of a template.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Slot {
+pub(crate) enum TemplateSlot {
     /// A fixed operand.
     Given(Operand),
     /// A new result with the role, signs and suffixes of this operand.
@@ -89,7 +89,7 @@ fn split_operands(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Parses one operand and appends it; an address becomes several operands.
-fn read_operand(text: &str, into: &mut SmallVec<[Slot; 8]>) -> Result<(), TemplateError> {
+fn read_operand(text: &str, into: &mut SmallVec<[TemplateSlot; 8]>) -> Result<(), TemplateError> {
     let mut signs = Signs::NONE;
     let mut text = text;
     for (letter, sign) in [('!', Signs::NOT), ('~', Signs::INVERT), ('-', Signs::NEGATE)] {
@@ -119,10 +119,13 @@ fn read_operand(text: &str, into: &mut SmallVec<[Slot; 8]>) -> Result<(), Templa
     Ok(())
 }
 
-impl Slot {
+impl TemplateSlot {
     fn operand_mut(&mut self) -> &mut Operand {
         match self {
-            Slot::Given(operand) | Slot::Result(operand) | Slot::Argument(operand) | Slot::ConstantOffset(_, operand) => operand,
+            TemplateSlot::Given(operand)
+            | TemplateSlot::Result(operand)
+            | TemplateSlot::Argument(operand)
+            | TemplateSlot::ConstantOffset(_, operand) => operand,
         }
     }
 }
@@ -137,28 +140,28 @@ pub(crate) fn read_suffixes(text: &str) -> Result<[Symbol; MAX_SUFFIXES], Templa
 }
 
 /// Parses a register, number, name or hole, with the modifiers after it.
-fn read_piece(text: &str, role: Role) -> Result<Slot, TemplateError> {
+fn read_piece(text: &str, role: Role) -> Result<TemplateSlot, TemplateError> {
     let plain = |kind, suffix: &str| -> Result<Operand, TemplateError> {
         Ok(Operand { kind, role, signs: Signs::NONE, suffixes: read_suffixes(suffix)? })
     };
     if let Some(rest) = text.strip_prefix("{}") {
-        return Ok(Slot::Argument(plain(OperandKind::Undefined, rest)?));
+        return Ok(TemplateSlot::Argument(plain(OperandKind::Undefined, rest)?));
     }
     if let Some(rest) = text.strip_prefix('$') {
-        return Ok(Slot::Result(plain(OperandKind::Undefined, rest)?));
+        return Ok(TemplateSlot::Result(plain(OperandKind::Undefined, rest)?));
     }
     for (name, file) in
         [("RZ", RegFile::General), ("URZ", RegFile::Uniform), ("PT", RegFile::Predicate), ("UPT", RegFile::UniformPredicate)]
     {
         if let Some(rest) = text.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with('.')) {
-            return Ok(Slot::Given(plain(OperandKind::Zero(file), rest)?));
+            return Ok(TemplateSlot::Given(plain(OperandKind::Zero(file), rest)?));
         }
     }
     if let Some(number) = read_number(text) {
-        return Ok(Slot::Given(plain(OperandKind::Integer(number), "")?));
+        return Ok(TemplateSlot::Given(plain(OperandKind::Integer(number), "")?));
     }
     match Symbol::find(text) {
-        Some(symbol) => Ok(Slot::Given(plain(OperandKind::Name(symbol), "")?)),
+        Some(symbol) => Ok(TemplateSlot::Given(plain(OperandKind::Name(symbol), "")?)),
         None => error(format!("{text} is no operand")),
     }
 }
@@ -174,7 +177,7 @@ pub(crate) fn read_number(text: &str) -> Option<i64> {
 }
 
 /// Parses `word[a+b][c]`, with modifiers after the last bracket. A constant-bank operand with a constant offset becomes one operand.
-fn read_address(text: &str, signs: Signs, into: &mut SmallVec<[Slot; 8]>) -> Result<(), TemplateError> {
+fn read_address(text: &str, signs: Signs, into: &mut SmallVec<[TemplateSlot; 8]>) -> Result<(), TemplateError> {
     let open = text.find('[').unwrap_or_default();
     let (word, mut rest) = text.split_at(open);
     let Some(word) = Symbol::find(word) else { return error(format!("nothing in brackets is called {word}")) };
@@ -190,16 +193,16 @@ fn read_address(text: &str, signs: Signs, into: &mut SmallVec<[Slot; 8]>) -> Res
     {
         let mut operand = Operand { signs, suffixes: suffix, ..Operand::constant(bank, 0) };
         if *offset == "{}" {
-            into.push(Slot::ConstantOffset(bank, operand));
+            into.push(TemplateSlot::ConstantOffset(bank, operand));
             return Ok(());
         }
         if let Some(offset) = read_number(offset).and_then(|offset| u32::try_from(offset).ok()) {
             operand.kind = OperandKind::Constant { bank, offset };
-            into.push(Slot::Given(operand));
+            into.push(TemplateSlot::Given(operand));
             return Ok(());
         }
     }
-    into.push(Slot::Given(Operand { kind: OperandKind::Address(word), role: Role::Plain, signs, suffixes: suffix }));
+    into.push(TemplateSlot::Given(Operand { kind: OperandKind::Address(word), role: Role::Plain, signs, suffixes: suffix }));
     for (number, bracket) in brackets.iter().enumerate() {
         for piece in bracket.split('+').filter(|piece| !piece.is_empty()) {
             into.push(read_piece(piece.trim(), Role::Bracket(number as u8))?);
@@ -220,16 +223,18 @@ mod tests {
         assert!(matches!(
             template.operands.as_slice(),
             [
-                Slot::Result(_),
-                Slot::Given(Operand { kind: OperandKind::Address(_), .. }),
-                Slot::Argument(Operand { role: Role::Bracket(0), .. }),
-                Slot::Argument(Operand { role: Role::Bracket(1), .. }),
-                Slot::Given(Operand { kind: OperandKind::Integer(16), role: Role::Bracket(1), .. }),
+                TemplateSlot::Result(_),
+                TemplateSlot::Given(Operand { kind: OperandKind::Address(_), .. }),
+                TemplateSlot::Argument(Operand { role: Role::Bracket(0), .. }),
+                TemplateSlot::Argument(Operand { role: Role::Bracket(1), .. }),
+                TemplateSlot::Given(Operand { kind: OperandKind::Integer(16), role: Role::Bracket(1), .. }),
             ]
         ));
         let template = Template::parse("FADD $, -|{}|, c[0x0][0x160]").unwrap();
-        assert!(matches!(&template.operands[1], Slot::Argument(operand) if operand.signs == Signs::NEGATE.with(Signs::ABSOLUTE)));
-        assert!(matches!(&template.operands[2], Slot::Given(operand) if operand.kind == OperandKind::Constant { bank: 0, offset: 0x160 }));
+        assert!(matches!(&template.operands[1], TemplateSlot::Argument(operand) if operand.signs == Signs::NEGATE.with(Signs::ABSOLUTE)));
+        assert!(
+            matches!(&template.operands[2], TemplateSlot::Given(operand) if operand.kind == OperandKind::Constant { bank: 0, offset: 0x160 })
+        );
     }
 
     #[test]

@@ -15,21 +15,21 @@ use crate::{Control, Target};
 
 /// The forms of one target, grouped by the lowest 12 bits of their encoding. The forms with opcode bits `code` are
 /// `forms[starts[code]..starts[code + 1]]`.
-struct Index {
+struct FormIndex {
     starts: Vec<u16>,
     forms: Vec<FormId>,
 }
 
-impl Index {
+impl FormIndex {
     /// Returns the index of a target; builds it at the first use. Returns `None` if the table does not describe the target.
-    fn of(target: Target) -> Option<&'static Index> {
-        static INDICES: [OnceLock<Index>; TABLE_TARGETS.len()] = [const { OnceLock::new() }; TABLE_TARGETS.len()];
+    fn of(target: Target) -> Option<&'static FormIndex> {
+        static INDICES: [OnceLock<FormIndex>; TABLE_TARGETS.len()] = [const { OnceLock::new() }; TABLE_TARGETS.len()];
         let column = table_column(target)?;
-        Some(INDICES[column].get_or_init(|| Index::build(1 << column)))
+        Some(INDICES[column].get_or_init(|| FormIndex::build(1 << column)))
     }
 
     /// Builds the index of a target set by a counting sort over the opcode bits.
-    fn build(targets: u32) -> Index {
+    fn build(targets: u32) -> FormIndex {
         let code = |form: &FormId| form.form().value as usize & 0xfff;
         let known: Vec<FormId> = FormId::all().filter(|form| form.form().targets & targets != 0).collect();
         let mut starts = vec![0; 4097];
@@ -45,14 +45,14 @@ impl Index {
             forms[usize::from(*place)] = form;
             *place += 1;
         }
-        Index { starts, forms }
+        FormIndex { starts, forms }
     }
 }
 
 /// Returns the form of a word, or `None` if no form of the table matches.
 #[inline]
 pub fn form_of(word: u128, target: Target) -> Option<FormId> {
-    let index = Index::of(target)?;
+    let index = FormIndex::of(target)?;
     let code = word as usize & 0xfff;
     let candidates = &index.forms[usize::from(index.starts[code])..usize::from(index.starts[code + 1])];
     candidates.iter().copied().find(|form| word & form.form().mask == form.form().value && !form.form().excludes(word))

@@ -48,7 +48,7 @@ pub use oriole_support::Target;
 pub use print::{print, print_exact, print_with};
 pub use select::{EncodeError, encode, find_form, has_conflicting_signs, select, settle};
 pub use table::{Effect, Latency, Leading, Memory, NumberFormat, Opcode, Pipe, Properties, RegFile, Symbol};
-pub use text::{ParseError, parse, parse_at};
+pub use text::{InstParseError, parse, parse_at};
 
 /// Size of an encoded instruction in bytes.
 pub const INSTRUCTION_BYTES: usize = 16;

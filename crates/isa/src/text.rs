@@ -14,33 +14,33 @@ use crate::table::{Core, NumberFormat, Opcode, RegFile, Symbol};
 
 /// An error in the text of an instruction.
 #[derive(Clone, PartialEq, Debug)]
-pub struct ParseError {
+pub struct InstParseError {
     /// Byte offset in the text, counted from 0.
     pub column: usize,
     /// Description of the error.
     pub message: String,
 }
 
-impl fmt::Display for ParseError {
+impl fmt::Display for InstParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "column {}: {}", self.column + 1, self.message)
     }
 }
 
-impl std::error::Error for ParseError {}
+impl std::error::Error for InstParseError {}
 
 /// Parses an instruction at address 0. A trailing semicolon is allowed.
-pub fn parse(text: &str) -> Result<Instruction, ParseError> {
+pub fn parse(text: &str) -> Result<Instruction, InstParseError> {
     parse_at(text, 0, &|_| None)
 }
 
 /// Parses an instruction at `address`; `label` returns the address of a label.
-pub fn parse_at(text: &str, address: u64, label: &dyn Fn(&str) -> Option<u64>) -> Result<Instruction, ParseError> {
-    Reader { text, at: 0, address, label, branches: false }.instruction()
+pub fn parse_at(text: &str, address: u64, label: &dyn Fn(&str) -> Option<u64>) -> Result<Instruction, InstParseError> {
+    InstReader { text, at: 0, address, label, branches: false }.instruction()
 }
 
 /// Recursive-descent parser over the text of one instruction.
-struct Reader<'t> {
+struct InstReader<'t> {
     text: &'t str,
     /// Byte offset of the next character.
     at: usize,
@@ -51,19 +51,19 @@ struct Reader<'t> {
 }
 
 /// A number in the text.
-enum Number {
+enum TextNumber {
     Integer(i64),
     Real(f64),
     Nan { negative: bool, quiet: bool },
 }
 
-impl<'t> Reader<'t> {
+impl<'t> InstReader<'t> {
     fn rest(&self) -> &'t str {
         &self.text[self.at..]
     }
 
-    fn fail<T>(&self, message: impl Into<String>) -> Result<T, ParseError> {
-        Err(ParseError { column: self.at, message: message.into() })
+    fn fail<T>(&self, message: impl Into<String>) -> Result<T, InstParseError> {
+        Err(InstParseError { column: self.at, message: message.into() })
     }
 
     /// Skips `word` if the rest of the text starts with it; returns whether it does.
@@ -88,7 +88,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Parses `@guard MNEMONIC.modifiers operand, operand ;`.
-    fn instruction(&mut self) -> Result<Instruction, ParseError> {
+    fn instruction(&mut self) -> Result<Instruction, InstParseError> {
         self.spaces();
         let guard = self.guard()?;
         let start = self.at;
@@ -122,7 +122,7 @@ impl<'t> Reader<'t> {
         Ok(Instruction { opcode, guard, modifiers, operands, control: Control::default(), form: None, residue: 0 })
     }
 
-    fn guard(&mut self) -> Result<InstGuard, ParseError> {
+    fn guard(&mut self) -> Result<InstGuard, InstParseError> {
         if !self.eat("@") {
             return Ok(InstGuard::ALWAYS);
         }
@@ -138,7 +138,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads modifiers as long as a dot follows.
-    fn modifiers(&mut self) -> Result<Symbols, ParseError> {
+    fn modifiers(&mut self) -> Result<Symbols, InstParseError> {
         let mut symbols = Symbols::new();
         while self.rest().starts_with('.') {
             let start = self.at;
@@ -157,7 +157,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads the suffixes of an operand. `.reuse` is not stored as a suffix but as a flag of the operand.
-    fn suffixes(&mut self, operand: &mut Operand) -> Result<(), ParseError> {
+    fn suffixes(&mut self, operand: &mut Operand) -> Result<(), InstParseError> {
         let symbols = self.modifiers()?;
         operand.reuse |= symbols.contains(&Symbol::reuse);
         operand.suffixes.extend(symbols.into_iter().filter(|&symbol| symbol != Symbol::reuse));
@@ -165,7 +165,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads a register; returns `None` and reads nothing if the text is not a register.
-    fn register(&mut self) -> Result<Option<(RegFile, Option<u16>)>, ParseError> {
+    fn register(&mut self) -> Result<Option<(RegFile, Option<u16>)>, InstParseError> {
         const FILES: [RegFile; 6] =
             [RegFile::Uniform, RegFile::UniformPredicate, RegFile::Scoreboard, RegFile::General, RegFile::Predicate, RegFile::Convergence];
         for file in FILES {
@@ -189,7 +189,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads a number; returns `None` and reads nothing if the text is not a number.
-    fn number(&mut self) -> Result<Option<Number>, ParseError> {
+    fn number(&mut self) -> Result<Option<TextNumber>, InstParseError> {
         let text = self.rest();
         let unsigned = text.trim_start_matches(['-', '+']);
         let negative = text.starts_with('-');
@@ -198,9 +198,9 @@ impl<'t> Reader<'t> {
             return Ok(None);
         }
         for (name, number) in [
-            ("INF", Number::Real(if negative { f64::NEG_INFINITY } else { f64::INFINITY })),
-            ("QNAN", Number::Nan { negative, quiet: true }),
-            ("SNAN", Number::Nan { negative, quiet: false }),
+            ("INF", TextNumber::Real(if negative { f64::NEG_INFINITY } else { f64::INFINITY })),
+            ("QNAN", TextNumber::Nan { negative, quiet: true }),
+            ("SNAN", TextNumber::Nan { negative, quiet: false }),
         ] {
             if unsigned.starts_with(name) {
                 self.at += sign + name.len();
@@ -212,7 +212,7 @@ impl<'t> Reader<'t> {
             let Ok(magnitude) = u64::from_str_radix(&hex[..digits], 16) else { return self.fail("bad hexadecimal number") };
             self.at += sign + 2 + digits;
             let value = if negative { (magnitude as i64).wrapping_neg() } else { magnitude as i64 };
-            return Ok(Some(Number::Integer(value)));
+            return Ok(Some(TextNumber::Integer(value)));
         }
         let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let mut end = digits(unsigned);
@@ -235,14 +235,14 @@ impl<'t> Reader<'t> {
         match text[..sign + end].parse() {
             Ok(value) => {
                 self.at += sign + end;
-                Ok(Some(Number::Real(value)))
+                Ok(Some(TextNumber::Real(value)))
             }
             Err(_) => self.fail("bad number"),
         }
     }
 
     /// Parses an operand with its sign operators and suffixes.
-    fn operand(&mut self) -> Result<Operand, ParseError> {
+    fn operand(&mut self) -> Result<Operand, InstParseError> {
         let mut operand = Operand::from(OperandValue::Integer(0));
         loop {
             if self.rest().starts_with('-') && !self.is_negative_number() {
@@ -279,7 +279,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Parses an operand without its sign operators and suffixes.
-    fn value(&mut self) -> Result<OperandValue, ParseError> {
+    fn value(&mut self) -> Result<OperandValue, InstParseError> {
         if self.rest().starts_with('`') {
             return self.label_value().map(OperandValue::Relative);
         }
@@ -296,10 +296,10 @@ impl<'t> Reader<'t> {
             return self.after_register(file, number);
         }
         match self.number()? {
-            Some(Number::Integer(number)) if self.branches => return Ok(OperandValue::Place(self.place(number))),
-            Some(Number::Integer(value)) => return Ok(OperandValue::Integer(value)),
-            Some(Number::Real(value)) => return Ok(OperandValue::Real(value)),
-            Some(Number::Nan { negative, quiet }) => return Ok(OperandValue::Nan { negative, quiet }),
+            Some(TextNumber::Integer(number)) if self.branches => return Ok(OperandValue::Place(self.place(number))),
+            Some(TextNumber::Integer(value)) => return Ok(OperandValue::Integer(value)),
+            Some(TextNumber::Real(value)) => return Ok(OperandValue::Real(value)),
+            Some(TextNumber::Nan { negative, quiet }) => return Ok(OperandValue::Nan { negative, quiet }),
             None => {}
         }
         let start = self.at;
@@ -323,13 +323,13 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads a branch distance such as `PC+0x10`; returns `None` if the text does not start with `PC`.
-    fn distance(&mut self) -> Result<Option<i64>, ParseError> {
+    fn distance(&mut self) -> Result<Option<i64>, InstParseError> {
         if !(self.rest().starts_with("PC+") || self.rest().starts_with("PC-")) {
             return Ok(None);
         }
         self.at += 2;
         match self.number()? {
-            Some(Number::Integer(distance)) => Ok(Some(distance)),
+            Some(TextNumber::Integer(distance)) => Ok(Some(distance)),
             _ => self.fail("distance expected"),
         }
     }
@@ -344,7 +344,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads a label such as `` `(.L_x_0) `` and returns its distance in bytes from the next instruction.
-    fn label_value(&mut self) -> Result<i64, ParseError> {
+    fn label_value(&mut self) -> Result<i64, InstParseError> {
         self.at += 1;
         if !self.eat("(") {
             return self.fail("`(` expected");
@@ -357,7 +357,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads the label, distance or number that may follow a register, as in `BRX R2 0x10`.
-    fn after_register(&mut self, file: RegFile, number: Option<u16>) -> Result<OperandValue, ParseError> {
+    fn after_register(&mut self, file: RegFile, number: Option<u16>) -> Result<OperandValue, InstParseError> {
         let start = self.at;
         if self.eat(" ") {
             if self.rest().starts_with('`') {
@@ -367,7 +367,7 @@ impl<'t> Reader<'t> {
             if let Some(distance) = self.distance()? {
                 return Ok(OperandValue::RegisterAndNumber(file, number, BranchNumber { number: distance, distance }));
             }
-            if let Some(Number::Integer(value)) = self.number()? {
+            if let Some(TextNumber::Integer(value)) = self.number()? {
                 return Ok(OperandValue::RegisterAndNumber(file, number, self.place(value)));
             }
             self.at = start;
@@ -376,7 +376,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads a set such as `{5,4,3}`; the opening brace has been read.
-    fn set(&mut self) -> Result<OperandValue, ParseError> {
+    fn set(&mut self) -> Result<OperandValue, InstParseError> {
         let Some(end) = self.rest().find('}') else { return self.fail("`}` missing") };
         let mut members = 0;
         for member in self.rest()[..end].split(',').filter(|member| !member.trim().is_empty()) {
@@ -390,7 +390,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads the brackets of an address; `word` is the word before them, possibly empty.
-    fn address(&mut self, word: &str) -> Result<OperandValue, ParseError> {
+    fn address(&mut self, word: &str) -> Result<OperandValue, InstParseError> {
         let Some(symbol) = Symbol::find(word) else { return self.fail(format!("unknown kind of address {word}")) };
         let mut parts = SmallVec::new();
         while self.eat("[") {
@@ -403,7 +403,7 @@ impl<'t> Reader<'t> {
                 }
                 if let Some((file, number)) = self.register()? {
                     part.registers.push(AddressRegister { file, number, suffixes: self.modifiers()? });
-                } else if let Some(Number::Integer(value)) = self.number()? {
+                } else if let Some(TextNumber::Integer(value)) = self.number()? {
                     part.offset = Some(value);
                 } else {
                     return self.fail("register or number expected");

@@ -19,12 +19,12 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use crate::calls::fixed;
+use crate::context::Select;
 use crate::convention::FIRST_REGISTER;
 use crate::error::Unsupported;
 use crate::memory::has_clusters;
 use crate::ptx::Ptx;
 use crate::runtime::barrier_name;
-use crate::select::Select;
 
 /// The number of barriers; all count as used if a barrier number is only known at run time.
 const ALL_BARRIERS: u32 = 16;
@@ -65,7 +65,7 @@ impl BarrierOperation {
 
 /// A barrier instruction with its operands.
 #[derive(Clone, Copy)]
-struct Barrier {
+struct BarrierOperands {
     kind: BarrierOperation,
     /// The barrier number.
     number: Operand,
@@ -88,7 +88,7 @@ pub(crate) fn barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
 }
 
 /// Reads the operands; returns the barrier and the destination of a reduction.
-fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(Barrier, Option<ast::Operand>), Unsupported> {
+fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(BarrierOperands, Option<ast::Operand>), Unsupported> {
     let kind = BarrierOperation::of(ptx);
     let mut operands = ptx.operands;
     let (mut destination, mut predicate) = (None, None);
@@ -101,7 +101,7 @@ fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(Barrier, Option<ast::
     select.barriers = select.barriers.max(used);
     let number = select.source(operands[0], ScalarType::U32)?;
     let threads = operands.get(1).map(|&threads| select.source(threads, ScalarType::U32)).transpose()?;
-    Ok((Barrier { kind, number, threads, predicate }, destination))
+    Ok((BarrierOperands { kind, number, threads, predicate }, destination))
 }
 
 /// Assigns the result of a reduction.
@@ -112,7 +112,7 @@ fn assign(select: &mut Select<'_>, destination: Option<ast::Operand>, result: Op
     }
 }
 
-impl Barrier {
+impl BarrierOperands {
     /// Emits the barrier instruction, for a converged warp. Returns the result of a reduction.
     fn wait(&self, select: &mut Select<'_>) -> Option<Operand> {
         let threads = self.threads.unwrap_or(Operand::from(0));

@@ -5,10 +5,10 @@ use oriole_ptx::ast;
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
-use crate::words::Pair;
+use crate::words::WordPair;
 
 /// Selects `popc`.
 pub(crate) fn count(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -55,7 +55,7 @@ pub(crate) fn find_highest(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
         let position = select.b.define(Class::R, &format!("FLO{sign}{suffix} $, {{}}"), &[source]);
         return select.assign(ptx.operand(0), position);
     }
-    let mut words: Pair = select.halves(ptx.operand(1), ty)?;
+    let mut words: WordPair = select.halves(ptx.operand(1), ty)?;
     if ty.is_signed() {
         let mask = select.sign_mask(words[1]);
         words = words.map(|word| select.logic(0x3c, word, mask, Operand::RZ));

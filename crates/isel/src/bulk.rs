@@ -14,10 +14,10 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::memory::{AccessSpace, OffsetRange};
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// The scoreboard that counts groups of copies.
 const GROUPS: u16 = 0;

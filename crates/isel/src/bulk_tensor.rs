@@ -11,10 +11,10 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use crate::bulk::reduction_name;
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::memory::{AccessSpace, OffsetRange};
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Bits of one offset in the register with offsets, by the number of offsets; a single offset has 16 bits.
 const OFFSET_BITS: [i64; 4] = [0, 16, 8, 5];

@@ -3,7 +3,6 @@
 use oriole_ir::{Target, TemplateCache};
 use rustc_hash::FxHashMap;
 
-use crate::library;
 use crate::recording::RecordingState;
 
 /// Answers that were computed for earlier functions of one target.
@@ -31,11 +30,6 @@ impl SelectCaches {
         let answer = oriole_isa::parse(text).is_ok_and(|instruction| oriole_isa::encode(&instruction, self.target).is_ok());
         self.encodings.insert(text.to_owned(), answer);
         answer
-    }
-
-    /// Returns whether the code of the library function with this name is recorded, so that its next use without a guard copies the code.
-    pub fn is_recorded(&self, name: &str) -> bool {
-        library::find(name).is_some_and(|routine| matches!(self.recording(routine.number), RecordingState::Code(_)))
     }
 
     /// Returns how a library function, given by its number in the library, has been used so far, with its code if that was recorded.

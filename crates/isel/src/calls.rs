@@ -15,16 +15,16 @@ use oriole_ptx::ast::{self, Body, FunctionId, Initializer, LabelId, Module, Para
 use oriole_ptx::table::Opcode;
 use oriole_ptx::types::StateSpace;
 
+use crate::context::Select;
 use crate::convention::{self, CALL_ADDRESS, DYNAMIC_STACK, FIRST_REGISTER, ParameterLocation, ParameterShape, RETURN_ADDRESS, Signature};
 use crate::error::Unsupported;
-use crate::layout::aligned;
-use crate::parameters::{TouchedWords, Words, address_taken, parameter_variable};
+use crate::parameter_words::{TouchedWords, Words, address_taken, parameter_variable};
 use crate::ptx::Ptx;
-use crate::select::Select;
 use crate::texture;
+use crate::variable_sizes::aligned;
 
 /// A PTX `call`, split into its parts.
-struct Call<'m> {
+struct CallParts<'m> {
     /// The operands that receive the results.
     returns: &'m [ast::Operand],
     /// The function, or the register that holds its address.
@@ -37,9 +37,9 @@ struct Call<'m> {
     formal_parameters: &'m [Parameter],
 }
 
-impl<'m> Call<'m> {
+impl<'m> CallParts<'m> {
     /// Splits the operands of a `call`. Returns `None` if the signature of the callee is not known.
-    fn read(module: &'m Module, body: &'m Body, operands: &[ast::Operand]) -> Option<Call<'m>> {
+    fn read(module: &'m Module, body: &'m Body, operands: &[ast::Operand]) -> Option<CallParts<'m>> {
         let list = |operand: Option<&ast::Operand>| match operand {
             Some(ast::Operand::Arguments(list)) => Some(body.list(*list)),
             _ => None,
@@ -59,7 +59,7 @@ impl<'m> Call<'m> {
             (_, Some(ast::Operand::Variable(table))) => of_table(module, *table)?,
             _ => return None,
         };
-        Some(Call { returns, callee: *callee, arguments, formal_returns, formal_parameters })
+        Some(CallParts { returns, callee: *callee, arguments, formal_returns, formal_parameters })
     }
 
     /// Returns the locations of all arguments and results. The size of a variable-arguments parameter is the size of the actual argument.
@@ -118,7 +118,7 @@ fn of_table(module: &Module, table: VariableId) -> Option<Formals<'_>> {
 
 /// Selects `call`.
 pub(crate) fn call(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let Some(call) = Call::read(select.frame.module, select.frame.body, ptx.operands) else { return select.unsupported(ptx) };
+    let Some(call) = CallParts::read(select.frame.module, select.frame.body, ptx.operands) else { return select.unsupported(ptx) };
     select.branch_around(|select| select.call(&call))
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) -> Result<(), Uns
             }
             _ => continue,
         }
-        let Some(call) = Call::read(module, body, body.operands_of(instruction)) else { continue };
+        let Some(call) = CallParts::read(module, body, body.operands_of(instruction)) else { continue };
         if let Ok(signature) = call.signature(module) {
             stack = stack.max(u64::from(signature.stack_bytes));
             result = result.max(u64::from(signature.result_bytes()));
@@ -209,7 +209,7 @@ fn physical(first: u8, count: u8) -> Operand {
 
 impl<'m> Select<'m> {
     /// Emits a call without guard.
-    fn call(&mut self, call: &Call<'m>) -> Result<(), Unsupported> {
+    fn call(&mut self, call: &CallParts<'m>) -> Result<(), Unsupported> {
         let module = self.frame.module;
         let signature = call.signature(module)?;
         let mut sources: Vec<Operand> = Vec::new();
@@ -309,7 +309,7 @@ impl<'m> Select<'m> {
     }
 
     /// Returns the operands of a call that name the target. For an indirect call, adds the address to `sources`.
-    fn call_target(&mut self, call: &Call<'m>, sources: &mut Vec<Operand>) -> Result<Vec<Operand>, Unsupported> {
+    fn call_target(&mut self, call: &CallParts<'m>, sources: &mut Vec<Operand>) -> Result<Vec<Operand>, Unsupported> {
         if let ast::Operand::Function(id) = call.callee {
             let name = self.callee_name(id);
             let symbol = self.b.symbol(&name);

@@ -10,26 +10,26 @@ use oriole_ptx::types::ScalarType;
 
 use crate::barrier::{branch_if_diverged, call_runtime};
 use crate::bulk::reduction_name;
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::runtime::barrier_name;
-use crate::select::Select;
 
 /// An operation of the barrier of a cluster.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ClusterBarrier {
+enum ClusterBarrierOperation {
     Arrive,
     ArriveRelaxed,
     Wait,
 }
 
-impl ClusterBarrier {
+impl ClusterBarrierOperation {
     /// Returns the name of the operation in that of its runtime function.
     fn name(self) -> &'static str {
         match self {
-            ClusterBarrier::Arrive => "cluster_arrive",
-            ClusterBarrier::ArriveRelaxed => "cluster_arrive_relaxed",
-            ClusterBarrier::Wait => "cluster_wait",
+            ClusterBarrierOperation::Arrive => "cluster_arrive",
+            ClusterBarrierOperation::ArriveRelaxed => "cluster_arrive_relaxed",
+            ClusterBarrierOperation::Wait => "cluster_wait",
         }
     }
 }
@@ -41,9 +41,9 @@ impl ClusterBarrier {
 pub(crate) fn barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let Some(cluster) = LaunchLayout::of(select.target).cluster else { return select.unsupported(ptx) };
     let operation = match () {
-        () if ptx.has(Modifier::Wait) => ClusterBarrier::Wait,
-        () if ptx.has(Modifier::Relaxed) => ClusterBarrier::ArriveRelaxed,
-        () => ClusterBarrier::Arrive,
+        () if ptx.has(Modifier::Wait) => ClusterBarrierOperation::Wait,
+        () if ptx.has(Modifier::Relaxed) => ClusterBarrierOperation::ArriveRelaxed,
+        () => ClusterBarrierOperation::Arrive,
     };
     select.barriers = select.barriers.max(1);
     if ptx.has(Modifier::Aligned) || select.is_warp_converged() {
@@ -74,7 +74,7 @@ pub(crate) fn barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
 ///
 /// A kernel launched without clusters has no cluster barrier. There every block is a cluster of its own, so that a barrier of the block
 /// does the same: as in ptxas' code, the arrival does nothing then and the wait is `BAR.SYNC`.
-fn converged_barrier(select: &mut Select<'_>, is_explicit: u32, operation: ClusterBarrier) {
+fn converged_barrier(select: &mut Select<'_>, is_explicit: u32, operation: ClusterBarrierOperation) {
     let word = select.constant_word(is_explicit);
     let is_explicit = select.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, 0x1, PT", &[word]);
     let [inside, outside, after] = [(); 3].map(|()| select.b.new_block());
@@ -83,18 +83,18 @@ fn converged_barrier(select: &mut Select<'_>, is_explicit: u32, operation: Clust
     select.b.branch(None, outside);
 
     select.start(outside);
-    if operation == ClusterBarrier::Wait {
+    if operation == ClusterBarrierOperation::Wait {
         select.b.emit("BAR.SYNC.DEFER_BLOCKING 0x0, 0x0", &[]);
     }
     select.b.branch(None, after);
     select.unlikely.push(outside);
 
     select.start(inside);
-    if operation == ClusterBarrier::Wait {
+    if operation == ClusterBarrierOperation::Wait {
         select.b.emit("UCGABAR_WAIT", &[]);
         select.fence(Order::Acquire, Scope::Cluster);
     } else {
-        if operation == ClusterBarrier::Arrive {
+        if operation == ClusterBarrierOperation::Arrive {
             select.fence(Order::Release, Scope::Cluster);
         }
         select.b.emit("UCGABAR_ARV", &[]);

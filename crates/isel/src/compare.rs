@@ -5,12 +5,12 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// The comparison of a `setp` or `set` instruction.
-struct Comparison {
+struct ComparisonForm {
     /// The type of the sources.
     ty: ScalarType,
     /// The machine's modifier for the relation.
@@ -23,9 +23,9 @@ struct Comparison {
     with: Operand,
 }
 
-impl Comparison {
+impl ComparisonForm {
     /// Reads the comparison from the modifiers of an instruction.
-    fn of(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType) -> Result<Comparison, Unsupported> {
+    fn of(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType) -> Result<ComparisonForm, Unsupported> {
         let Some(relation) = ptx.get(Slot::Cmp).and_then(relation) else { return select.unsupported(ptx) };
         let operation = match ptx.get(Slot::Bool) {
             Some(Modifier::Or) => "OR",
@@ -34,12 +34,12 @@ impl Comparison {
         };
         let with = if ptx.get(Slot::Bool).is_some() { select.predicate(ptx.operand(3))? } else { Operand::PT };
         let flush = if ptx.has(Modifier::Ftz) { ".FTZ" } else { "" };
-        Ok(Comparison { ty, relation, flush, operation, with })
+        Ok(ComparisonForm { ty, relation, flush, operation, with })
     }
 
     /// Emits the comparison of two sources of up to 64 bits; returns the predicate.
     fn predicate(&self, select: &mut Select<'_>, a: ast::Operand, b: ast::Operand) -> Result<Operand, Unsupported> {
-        let &Comparison { ty, relation, flush, operation, with } = self;
+        let &ComparisonForm { ty, relation, flush, operation, with } = self;
         match ty {
             ScalarType::F32 => {
                 let sources = [select.source(a, ty)?, select.source(b, ty)?, with];
@@ -107,11 +107,11 @@ fn is_packed(ty: ScalarType) -> bool {
 
 /// Selects `setp`.
 pub(crate) fn set_predicate(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let comparison = Comparison::of(select, ptx, ptx.ty())?;
+    let comparison = ComparisonForm::of(select, ptx, ptx.ty())?;
     let (first, second) = select.split_pair(ptx.operand(0));
     if is_packed(comparison.ty) {
         let sources = [select.source(ptx.operand(1), comparison.ty)?, select.source(ptx.operand(2), comparison.ty)?, comparison.with];
-        let Comparison { relation, flush, operation, .. } = comparison;
+        let ComparisonForm { relation, flush, operation, .. } = comparison;
         let format = comparison.half_format();
         let template = format!("HSETP2{format}.{relation}{flush}.{operation} $, $, {{}}, {{}}, {{}}");
         let (low, high) = select.b.define_two([Class::P, Class::P], &template, &sources);
@@ -134,10 +134,10 @@ pub(crate) fn set_predicate(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<()
 /// Selects `set`.
 pub(crate) fn set(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let (Some(to), Some(from)) = (types(ptx).next(), types(ptx).next_back()) else { return select.unsupported(ptx) };
-    let comparison = Comparison::of(select, ptx, from)?;
+    let comparison = ComparisonForm::of(select, ptx, from)?;
     if is_packed(from) {
         let sources = [select.source(ptx.operand(1), from)?, select.source(ptx.operand(2), from)?, comparison.with];
-        let Comparison { relation, flush, operation, .. } = comparison;
+        let ComparisonForm { relation, flush, operation, .. } = comparison;
         let (format, one) = (comparison.half_format(), if is_packed(to) { ".BF" } else { "" });
         let template = format!("HSET2{format}{one}.{relation}{flush}.{operation} $, {{}}, {{}}, {{}}");
         let halves = select.b.define(Class::R, &template, &sources);

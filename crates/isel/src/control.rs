@@ -6,9 +6,9 @@ use oriole_ptx::ast::{self, LabelId, Statement};
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Selects `bra`.
 pub(crate) fn branch(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {

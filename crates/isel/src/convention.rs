@@ -99,7 +99,7 @@ impl Signature {
     pub(crate) fn new(module: &Module, returns: &[Parameter], parameters: &[Parameter]) -> Result<Signature, Unsupported> {
         let shapes = |list: &[Parameter]| list.iter().map(|parameter| ParameterShape::of(module, parameter)).collect::<Result<Vec<_>, _>>();
         let (returns, parameters) = (shapes(returns)?, shapes(parameters)?);
-        let mut free = Free::new();
+        let mut free = FreeRegisters::new();
         let registers: Option<Vec<u8>> = returns.iter().map(|shape| free.take(*shape)).collect();
         let result_in_memory = registers.is_none();
         let results = match registers {
@@ -107,7 +107,7 @@ impl Signature {
             None if returns.len() == 1 => vec![(returns[0], ParameterLocation::Stack(0))],
             None => return Err(Unsupported::new("several results that do not fit into registers")),
         };
-        let mut free = Free::new();
+        let mut free = FreeRegisters::new();
         if result_in_memory {
             free.take_first();
         }
@@ -138,12 +138,12 @@ impl Signature {
 }
 
 /// The free parameter registers: bit n stands for Rn.
-struct Free(u32);
+struct FreeRegisters(u32);
 
-impl Free {
+impl FreeRegisters {
     /// Returns the set with all parameter registers free.
-    fn new() -> Free {
-        Free(((1 << REGISTER_COUNT) - 1) << FIRST_REGISTER)
+    fn new() -> FreeRegisters {
+        FreeRegisters(((1 << REGISTER_COUNT) - 1) << FIRST_REGISTER)
     }
 
     /// Takes the lowest free registers that satisfy size and alignment. Returns the first of them, or `None`.

@@ -2,9 +2,9 @@
 
 use oriole_ptx::table::{Modifier, Opcode};
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 use crate::{
     atomics, barrier, bits, bulk, bulk_tensor, calls, cluster, compare, control, convert, fence, float, integer, launch_control, logic,
     mbarrier, memory, moves, multimem, stack, tensor, tensormap, texture, video, warp,

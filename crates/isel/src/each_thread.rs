@@ -20,8 +20,8 @@
 use oriole_ir::{Class, Operand, OperandKind};
 use oriole_isa::Opcode;
 
+use crate::context::Select;
 use crate::error::Unsupported;
-use crate::select::Select;
 
 impl Select<'_> {
     /// Calls `write`, whose code one thread of the warp executes at a time: once for each thread that is active and whose guard holds.

@@ -8,11 +8,11 @@ use oriole_ir::{MemoryAccess, Order, Scope, Space};
 use oriole_ptx::table::Modifier;
 
 use crate::bulk_tensor;
+use crate::context::Select;
 use crate::error::Unsupported;
-use crate::memory::Access;
+use crate::memory::AccessProperties;
 use crate::memory::{has_clusters, order_of, scope_of};
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Selects `fence`, `membar`.
 pub(crate) fn fence(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -134,14 +134,14 @@ impl Select<'_> {
     }
 
     /// Emits the fence that a releasing access needs before it.
-    pub(crate) fn fence_before(&mut self, access: &Access) {
+    pub(crate) fn fence_before(&mut self, access: &AccessProperties) {
         if matches!(access.order, Order::Release | Order::AcquireRelease) {
             self.fence(Order::Release, access.scope);
         }
     }
 
     /// Emits the fence that an acquiring access needs after it. Within a thread block none is needed: the threads share one L1 cache.
-    pub(crate) fn fence_after(&mut self, access: &Access) {
+    pub(crate) fn fence_after(&mut self, access: &AccessProperties) {
         if matches!(access.order, Order::Acquire | Order::AcquireRelease) && access.scope > Scope::Block {
             self.fence(Order::Acquire, access.scope);
         }

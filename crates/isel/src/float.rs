@@ -8,49 +8,16 @@ use oriole_ir::{Class, Opcode as Machine, Operand};
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
+use crate::float_modifiers::{allow_contraction, negated_if_sub, rounding, suffix};
 use crate::half;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Returns whether the floating-point handlers select instructions of this type.
 pub(crate) fn is_float(ty: ScalarType) -> bool {
     use ScalarType::{Bf16, Bf16x2, F16, F16x2, F32, F32x2, F64};
     matches!(ty, F16 | F16x2 | Bf16 | Bf16x2 | F32 | F32x2 | F64)
-}
-
-/// Returns the modifiers `.FTZ`, rounding and `.SAT` in the order of the machine's syntax.
-pub(crate) fn suffix(ptx: &Ptx<'_>) -> String {
-    let mut text = String::new();
-    if ptx.has(Modifier::Ftz) {
-        text.push_str(".FTZ");
-    }
-    text.push_str(rounding(ptx));
-    if ptx.has(Modifier::Sat) {
-        text.push_str(".SAT");
-    }
-    text
-}
-
-/// Returns the machine's rounding modifier; rounding to nearest even has none.
-pub(crate) fn rounding(ptx: &Ptx<'_>) -> &'static str {
-    if ptx.has(Modifier::Rz) {
-        ".RZ"
-    } else if ptx.has(Modifier::Rm) {
-        ".RM"
-    } else if ptx.has(Modifier::Rp) {
-        ".RP"
-    } else {
-        ""
-    }
-}
-
-/// Lets the product or sum selected last be rounded together with another one, if the PTX instruction has no rounding modifier.
-pub(crate) fn allow_contraction(select: &mut Select<'_>, ptx: &Ptx<'_>) {
-    let is_rounded = [Modifier::Rn, Modifier::Rz, Modifier::Rm, Modifier::Rp].into_iter().any(|modifier| ptx.has(modifier));
-    if matches!(ptx.opcode(), Opcode::Mul | Opcode::Add | Opcode::Sub) && !is_rounded {
-        select.b.allow_contraction();
-    }
 }
 
 /// Selects `add`, `sub`, `mul`.
@@ -83,11 +50,6 @@ fn single_name(ptx: &Ptx<'_>) -> &'static str {
         Opcode::Fma | Opcode::Mad => "FFMA",
         _ => "FADD",
     }
-}
-
-/// Negates the second source of a subtraction; returns it unchanged for other operations.
-pub(crate) fn negated_if_sub(ptx: &Ptx<'_>, operand: Operand) -> Operand {
-    if ptx.opcode() == Opcode::Sub { operand.negated() } else { operand }
 }
 
 /// Selects `fma`, `mad`.

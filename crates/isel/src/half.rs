@@ -7,10 +7,10 @@ use oriole_ir::{Class, Operand, Signs, Symbol};
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
-use crate::float::{allow_contraction, negated_if_sub};
+use crate::float_modifiers::{allow_contraction, negated_if_sub};
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 fn is_packed(ty: ScalarType) -> bool {
     matches!(ty, ScalarType::F16x2 | ScalarType::Bf16x2)

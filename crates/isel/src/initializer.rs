@@ -7,32 +7,7 @@ use oriole_support::Name;
 use crate::error::Unsupported;
 use crate::layout::{Layout, Linking};
 use crate::operands::constant_bits;
-
-/// The initial contents of a variable: bytes, and relocations for addresses that are not known yet.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Data {
-    /// The bytes up to the last initialized one; 0 where an address goes. The remaining bytes of the variable are 0.
-    pub bytes: Vec<u8>,
-    /// The addresses to be filled in by the linker.
-    pub addresses: Vec<DataAddress>,
-}
-
-/// An address in the initial contents of a variable.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DataAddress {
-    /// Byte offset in the variable.
-    pub offset: u64,
-    /// Size of the address there, in bytes.
-    pub bytes: u32,
-    /// Name of the variable or function whose address it is.
-    pub symbol: String,
-    /// Number added to the address.
-    pub addend: i64,
-    /// Whether it is a generic address.
-    pub is_generic: bool,
-    /// If only one byte of the address is stored: its number, 0 for the lowest. `None` for the whole address.
-    pub byte: Option<u8>,
-}
+use crate::static_data::{Data, DataAddress};
 
 /// Computes the initial contents of a variable. A texture, sampler or surface has a handle of eight zero bytes.
 pub(crate) fn initial_data(module: &Module, layout: &Layout, id: VariableId) -> Result<Data, Unsupported> {
@@ -45,13 +20,13 @@ pub(crate) fn initial_data(module: &Module, layout: &Layout, id: VariableId) -> 
     if variable.lanes > 1 {
         dimensions.push(usize::from(variable.lanes));
     }
-    let mut writer = Writer { module, layout, ty, size, data: &mut data };
+    let mut writer = InitializerWriter { module, layout, ty, size, data: &mut data };
     writer.write(initializer, &dimensions, 0)?;
     Ok(data)
 }
 
 /// The state of writing the initializer of one variable.
-struct Writer<'m> {
+struct InitializerWriter<'m> {
     module: &'m Module,
     layout: &'m Layout,
     /// The type of an element.
@@ -61,7 +36,7 @@ struct Writer<'m> {
     data: &'m mut Data,
 }
 
-impl Writer<'_> {
+impl InitializerWriter<'_> {
     /// Writes an initializer whose first element is number `first` of the variable and whose array dimensions are `dimensions`.
     fn write(&mut self, initializer: &Initializer, dimensions: &[usize], first: usize) -> Result<(), Unsupported> {
         let Initializer::List(items) = initializer else { return self.write_one(initializer, first) };

@@ -14,9 +14,9 @@ use oriole_ir::{Class, MemoryAccess, Operand, Order, Scope, Space};
 use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Mask of y in the second word of a response, and position of z.
 const Y_MASK: u32 = 0xffff;

@@ -32,19 +32,26 @@
 //! an aligned pair of R registers, a 128-bit register a quad. A predicate is a P value.
 
 mod caches;
+mod context;
 mod dispatch;
 mod each_thread;
 mod elected;
 mod error;
+mod float_modifiers;
 mod initializer;
 mod layout;
 mod library;
 mod operands;
+mod parameter_words;
+mod place_variables;
 mod ptx;
 mod recording;
 mod runtime;
 mod select;
 mod shared;
+mod static_data;
+mod variable_layout;
+mod variable_sizes;
 mod variables;
 mod words;
 
@@ -80,12 +87,14 @@ mod warp;
 
 pub use caches::SelectCaches;
 pub use calls::aliases;
+pub use context::SelectOptions;
 pub use convention::{DYNAMIC_STACK, RETURN_ADDRESS, SAVED_STACK_POINTER, prototype};
 pub use error::Unsupported;
-pub use initializer::{Data, DataAddress};
-pub use layout::{Layout, Linking, Static, referenced_variables};
+pub use layout::{Layout, Linking, Static};
 pub use runtime::{RuntimeClobbers, is_runtime, is_slow_path, runtime_function};
-pub use select::{SelectOptions, Selected, select_function, select_function_with};
+pub use select::{Selected, select_function, select_function_with};
+pub use static_data::{Data, DataAddress};
 pub use tensor::{TENSOR_MEMORY_RECORD, TensorMemoryUse};
 pub use texture::{GradientHelp, ImageWord, ImageWords, QuadFetch, gradient_help, is_driver_gradient};
-pub use variables::{ADDRESS_BANK, CONSTANT_BANK, SymbolSpace, VariableLayout, VariableLocation};
+pub use variable_layout::{ADDRESS_BANK, CONSTANT_BANK, SymbolSpace, VariableLayout, VariableLocation};
+pub use variable_sizes::referenced_variables;

@@ -13,12 +13,13 @@ use oriole_ptx::table::Opcode;
 use oriole_support::Index;
 use smallvec::SmallVec;
 
+use crate::caches::SelectCaches;
+use crate::context::{BodyState, Select, class_of};
 use crate::convention::FIRST_REGISTER;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::recording::{FunctionMark, Recording, RecordingState};
 use crate::runtime::SlowPath;
-use crate::select::{Frame, Select, class_of};
 
 include!(concat!(env!("OUT_DIR"), "/library.rs"));
 
@@ -72,6 +73,13 @@ fn is_straight(module: &Module, body: &Body) -> bool {
         }
         _ => true,
     })
+}
+
+impl SelectCaches {
+    /// Returns whether the code of the library function with this name is recorded, so that its next use without a guard copies the code.
+    pub fn is_recorded(&self, name: &str) -> bool {
+        find(name).is_some_and(|routine| matches!(self.recording(routine.number), RecordingState::Code(_)))
+    }
 }
 
 impl<'m> Select<'m> {
@@ -163,7 +171,7 @@ impl<'m> Select<'m> {
         let Routine { number, module, function, body } = routine;
         let after = (!is_straight(module, body)).then(|| self.b.new_block());
         let exit = after.unwrap_or_else(|| Index::new(0));
-        let outer = std::mem::replace(&mut self.frame, Frame::new(module, body, Some(exit)));
+        let outer = std::mem::replace(&mut self.frame, BodyState::new(module, body, Some(exit)));
         let mut variables = Vec::new();
         for (register, argument) in registers(body, &function.parameters).into_iter().zip(arguments) {
             let variable = self.variable(register, 0);

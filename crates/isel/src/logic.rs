@@ -5,9 +5,9 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Selects `and`, `or`, `xor`.
 pub(crate) fn binary(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {

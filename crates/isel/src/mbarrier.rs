@@ -20,10 +20,10 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
-use crate::memory::{AccessSpace, Address, OffsetRange, order_of, scope_of};
+use crate::memory::{AccessSpace, AddressOperands, OffsetRange, order_of, scope_of};
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Position of the pending arrivals in the upper word, on targets with transaction counts.
 const PENDING_SHIFT: i64 = 11;
@@ -50,13 +50,18 @@ pub(crate) fn mbarrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
 
 impl Select<'_> {
     /// Returns the 32-bit address in shared memory that a bracket operand names, also if it is a generic address.
-    pub(crate) fn shared_address(&mut self, ptx: &Ptx<'_>, operand: ast::Operand, range: OffsetRange) -> Result<Address, Unsupported> {
+    pub(crate) fn shared_address(
+        &mut self,
+        ptx: &Ptx<'_>,
+        operand: ast::Operand,
+        range: OffsetRange,
+    ) -> Result<AddressOperands, Unsupported> {
         let space = self.access_space(ptx, operand);
         if space == AccessSpace::Generic && !self.has_transactions() {
             // The window of shared memory starts at an arbitrary address on these targets.
             let address = self.address(operand, AccessSpace::Generic, OffsetRange::NONE)?;
             let base = self.shared_from_generic(ptx, address.base)?;
-            return Ok(Address { base, offset: 0 });
+            return Ok(AddressOperands { base, offset: 0 });
         }
         self.address(operand, AccessSpace::Shared, range)
     }
@@ -69,7 +74,7 @@ impl Select<'_> {
     }
 
     /// Emits an instruction whose address operands are the first arguments, and returns its result.
-    fn barrier_result(&mut self, class: Class, template: &str, address: Address, more: &[Operand]) -> Operand {
+    fn barrier_result(&mut self, class: Class, template: &str, address: AddressOperands, more: &[Operand]) -> Operand {
         let mut arguments = vec![address.base, address.offset.into()];
         arguments.extend_from_slice(more);
         let result = self.b.define(class, template, &arguments);
@@ -78,7 +83,7 @@ impl Select<'_> {
     }
 
     /// Emits an instruction without result whose address operands are the first arguments.
-    fn barrier_access(&mut self, template: &str, address: Address, more: &[Operand]) {
+    fn barrier_access(&mut self, template: &str, address: AddressOperands, more: &[Operand]) {
         let mut arguments = vec![address.base, address.offset.into()];
         arguments.extend_from_slice(more);
         self.b.emit(template, &arguments);
@@ -111,7 +116,7 @@ fn init(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
             let words = select.in_uniforms(&words);
             // Earlier accesses to this memory come first.
             select.write_fence("FENCE.VIEW.ASYNC.S", Order::AcquireRelease, Scope::Block);
-            select.barrier_access("SYNCS.EXCH.64 URZ, [{}+{}], {}", Address { base, ..address }, &[words]);
+            select.barrier_access("SYNCS.EXCH.64 URZ, [{}+{}], {}", AddressOperands { base, ..address }, &[words]);
             Ok(())
         });
     }
@@ -184,7 +189,7 @@ fn arrive(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
 fn arrive_by_atomics(
     select: &mut Select<'_>,
     ptx: &Ptx<'_>,
-    address: Address,
+    address: AddressOperands,
     count: Option<Operand>,
     is_drop: bool,
 ) -> Result<(), Unsupported> {
@@ -212,13 +217,13 @@ fn arrive_by_atomics(
 }
 
 /// Returns the address of a barrier's upper word.
-fn upper_word(select: &mut Select<'_>, address: Address) -> Address {
+fn upper_word(select: &mut Select<'_>, address: AddressOperands) -> AddressOperands {
     let offset = address.offset + 4;
     if OffsetRange::ATOMIC.holds(offset) {
-        return Address { offset, ..address };
+        return AddressOperands { offset, ..address };
     }
     let base = select.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[address.base, offset.into()]);
-    Address { base, offset: 0 }
+    AddressOperands { base, offset: 0 }
 }
 
 /// Selects `mbarrier.test_wait` and `mbarrier.try_wait`. The time limit of `try_wait` is a hint; the limit of the hardware is used.
@@ -293,7 +298,7 @@ fn arrive_after_copies(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     // `ARRIVES` with an address in a general register is an illegal instruction on an H200.
     select.for_each_thread(|select| {
         let base = select.in_uniform(address.base);
-        select.barrier_access(&format!("ARRIVES.LDGSTSBAR.64{counter} [{{}}+{{}}]"), Address { base, ..address }, &[]);
+        select.barrier_access(&format!("ARRIVES.LDGSTSBAR.64{counter} [{{}}+{{}}]"), AddressOperands { base, ..address }, &[]);
         Ok(())
     })
 }

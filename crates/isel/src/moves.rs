@@ -5,10 +5,10 @@ use oriole_ptx::ast;
 use oriole_ptx::table::Slot;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::{Select, class_of};
 use crate::error::Unsupported;
 use crate::operands::COMPONENTS;
 use crate::ptx::Ptx;
-use crate::select::{Select, class_of};
 
 /// Selects `mov`.
 pub(crate) fn mov(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {

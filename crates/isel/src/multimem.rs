@@ -7,10 +7,10 @@ use oriole_ir::{Class, MemoryAccess, Operand, RegFile, Scope};
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::memory::{AccessSpace, OffsetRange};
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Selects `multimem.ld_reduce`.
 pub(crate) fn load_reduced(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {

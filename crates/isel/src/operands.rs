@@ -5,9 +5,9 @@ use oriole_ptx::ast::{self, Constant};
 use oriole_ptx::table::Component;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// The components of a vector register, in order.
 pub(crate) const COMPONENTS: [Component; 4] = [Component::X, Component::Y, Component::Z, Component::W];

@@ -19,7 +19,7 @@ use oriole_support::{Index, Name, strongly_connected};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::calls::aliases;
-use crate::layout::{aligned, referenced_variables, total_bytes};
+use crate::variable_sizes::{aligned, referenced_variables, total_bytes};
 
 /// The shared memory as one function sees it.
 #[derive(Clone, Default, Debug)]

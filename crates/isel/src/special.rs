@@ -7,8 +7,8 @@ use oriole_ir::{Class, MemoryAccess, Operand, Space, Symbol};
 use oriole_isa::{LaunchLayout, LaunchWord, Opcode, ReservedShared};
 use oriole_ptx::table::{Component, SpecialRegister};
 
+use crate::context::Select;
 use crate::error::Unsupported;
-use crate::select::Select;
 
 /// PTX special registers that `S2R` reads directly, with their hardware names.
 const READ: &[(&str, &str)] = &[
@@ -60,6 +60,7 @@ impl Select<'_> {
             let word = LaunchLayout::of(self.target).environment(number);
             return Ok(self.launch_word(word));
         }
+        self.reads_reserved_shared |= row.name.starts_with("%reserved_smem");
         self.computed_register(special).ok_or_else(refused)
     }
 

@@ -11,9 +11,9 @@ use oriole_ir::{Class, Operand};
 use oriole_isa::{SystemLayout, TextureHandle};
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 use crate::texture::QuadFetch;
 
 /// Alignment in bytes of an `alloca` that does not specify one.

@@ -8,10 +8,10 @@ use oriole_ptx::ast;
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
-use crate::memory::{AccessSpace, Address, OffsetRange, scope_of, strong};
+use crate::memory::{AccessSpace, AddressOperands, OffsetRange, scope_of, strong};
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Bytes between two words of a tensor map.
 const WORD_BYTES: i64 = 4;
@@ -149,7 +149,7 @@ fn replace_stride(
 #[derive(Clone, Copy)]
 struct TensorMapAddress {
     space: AccessSpace,
-    address: Address,
+    address: AddressOperands,
 }
 
 impl TensorMapAddress {

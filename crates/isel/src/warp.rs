@@ -11,10 +11,10 @@ use oriole_ptx::ast;
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::memory::has_clusters;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// The mask of all threads of a warp.
 const FULL_MASK: i64 = 0xffff_ffff;

@@ -4,11 +4,11 @@ use oriole_ir::{Class, Operand};
 use oriole_ptx::ast;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
-use crate::select::Select;
 
 /// A 64-bit value as two words, low word first.
-pub(crate) type Pair = [Operand; 2];
+pub(crate) type WordPair = [Operand; 2];
 
 /// The position of a word's sign bit.
 pub(crate) const SIGN_BIT: u32 = 31;
@@ -65,14 +65,14 @@ impl Select<'_> {
     }
 
     /// Emits a 64-bit `a + b`.
-    pub(crate) fn pair_sum(&mut self, a: Pair, b: Pair) -> Pair {
+    pub(crate) fn pair_sum(&mut self, a: WordPair, b: WordPair) -> WordPair {
         let (low, carry) = self.b.define_two([Class::R, Class::P], "IADD3 $, $, PT, {}, {}, RZ", &[a[0], b[0]]);
         [low, self.b.define(Class::R, "IADD3.X $, PT, PT, {}, {}, RZ, {}, !PT", &[a[1], b[1], carry])]
     }
 
     /// Emits a 64-bit `a - b`. The low word is `a + ~b + 1`, whose carry is correct for every `b`. An addition of the immediate `-b`, into
     /// which a later pass may turn `a - b`, would not carry for `b = 0`.
-    pub(crate) fn pair_difference(&mut self, a: Pair, b: Pair) -> Pair {
+    pub(crate) fn pair_difference(&mut self, a: WordPair, b: WordPair) -> WordPair {
         let (low, carry) = self.b.define_two([Class::R, Class::P], "IADD3.X $, $, PT, {}, ~{}, RZ, PT, !PT", &[a[0], b[0]]);
         [low, self.b.define(Class::R, "IADD3.X $, PT, PT, {}, ~{}, RZ, {}, !PT", &[a[1], b[1], carry])]
     }
@@ -89,7 +89,7 @@ impl Select<'_> {
     }
 
     /// Emits a 64-bit left shift; the result is 0 for amounts above 63.
-    pub(crate) fn pair_shift_left(&mut self, a: Pair, amount: Operand) -> Pair {
+    pub(crate) fn pair_shift_left(&mut self, a: WordPair, amount: Operand) -> WordPair {
         if let Some(rest) = beyond_word(&amount) {
             let high = if rest == 0 { a[0] } else { self.shift_left(a[0], rest.into()) };
             return [Operand::RZ, high];
@@ -99,7 +99,7 @@ impl Select<'_> {
     }
 
     /// Emits a 64-bit right shift; for amounts above 63 the result is 0, or all copies of the sign.
-    pub(crate) fn pair_shift_right(&mut self, a: Pair, amount: Operand, is_signed: bool) -> Pair {
+    pub(crate) fn pair_shift_right(&mut self, a: WordPair, amount: Operand, is_signed: bool) -> WordPair {
         if let Some(rest) = beyond_word(&amount) {
             let low = if rest == 0 { a[1] } else { self.shift_right(a[1], rest.into(), is_signed) };
             return [low, if is_signed { self.sign_mask(a[1]) } else { Operand::RZ }];
@@ -134,7 +134,7 @@ impl Select<'_> {
     }
 
     /// Emits a 64-bit select: `a` where the predicate holds, `b` elsewhere.
-    pub(crate) fn select_pair_by_predicate(&mut self, predicate: Operand, a: Pair, b: Pair) -> Pair {
+    pub(crate) fn select_pair_by_predicate(&mut self, predicate: Operand, a: WordPair, b: WordPair) -> WordPair {
         [self.select_by_predicate(predicate, a[0], b[0]), self.select_by_predicate(predicate, a[1], b[1])]
     }
 
@@ -159,7 +159,7 @@ impl Select<'_> {
     }
 
     /// Emits a 64-bit comparison.
-    pub(crate) fn compare_pairs(&mut self, comparison: &str, is_signed: bool, a: Pair, b: Pair) -> Operand {
+    pub(crate) fn compare_pairs(&mut self, comparison: &str, is_signed: bool, a: WordPair, b: WordPair) -> Operand {
         self.compare_pairs_and(comparison, is_signed, a, b, "AND", Operand::PT)
     }
 
@@ -168,8 +168,8 @@ impl Select<'_> {
         &mut self,
         comparison: &str,
         is_signed: bool,
-        a: Pair,
-        b: Pair,
+        a: WordPair,
+        b: WordPair,
         operation: &str,
         with: Operand,
     ) -> Operand {

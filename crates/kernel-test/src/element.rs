@@ -82,7 +82,7 @@ impl Element {
     }
 
     /// Returns the elements of a buffer as bits, given its bytes (little endian).
-    pub fn values_of(self, bytes: &[u8]) -> Vec<u64> {
+    pub(crate) fn values_of(self, bytes: &[u8]) -> Vec<u64> {
         let value = |chunk: &[u8]| chunk.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
         bytes.chunks_exact(self.bytes()).map(value).collect()
     }

@@ -7,8 +7,8 @@
 //!    [`split_index`] moves constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] and [`simplify`] again, [`fold`],
-//!    [`join_phis`], [`combine`], [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`], [`share_tuples`], [`uniform`],
-//!    [`if_convert`] and [`guard_sums`] optimize; [`reduce`] and [`aggregate`] make atomic operations cheaper; [`uniform_numbers`] keeps
+//!    [`join_phis`], [`combine`], [`forward_stores`], [`vector_loads`], [`forward`] again, [`constant_handles`], [`dead`],
+//!    [`share_tuples`], [`uniform`], [`if_convert`] and [`guard_sums`] optimize; [`reduce`] and [`aggregate`] make atomic operations cheaper; [`uniform_numbers`] keeps
 //!    doubles in uniform registers, and [`share_constants`] loads the constants of loops before them. These passes keep instructions legal:
 //!    before a change they check that the target has an encoding form for the result ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
@@ -26,6 +26,7 @@ pub mod aggregate;
 pub mod alternatives;
 pub mod balance;
 pub mod combine;
+pub mod constant_handles;
 pub mod constant_phis;
 pub mod contract;
 pub mod converge;

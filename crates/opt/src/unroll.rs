@@ -30,8 +30,8 @@
 
 use oriole_hardware::Hardware;
 use oriole_ir::analysis::{PostDominators, Uniformity, remove_unreachable_blocks};
-use oriole_ir::{Block, Function, Guard, Inst, Op, OperandKind, Part, Space, Value};
-use oriole_isa::{Effect, Opcode, Pipe, Symbols};
+use oriole_ir::{Block, Function, Guard, Inst, Op, OperandKind, Part, Value};
+use oriole_isa::{Opcode, Symbols};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
@@ -40,19 +40,22 @@ use crate::loop_analyses::LoopAnalyses;
 use crate::redirect_edges::redirect_edges_outside_layout;
 use crate::remarks::{Remarks, location_of_block};
 use crate::straighten;
+use body::LoopBodyProperties;
 use copies::{
-    LoopCopyMapping, add_phi_source, copy_inst, copy_loop_blocks, create_header_phis, insert_before_terminators, redirect_branches,
-    set_branches, set_jump,
+    LoopCopyMapping, add_phi_source, copy_inst, copy_loop_blocks, insert_before_terminators, redirect_branches, set_branches, set_jump,
 };
 use counted::CountedLoop;
 use shape::{UnrollableLoop, layout_positions};
+use unrolled_loop::{UnrolledLoop, remove_exit_branch, value_in_next_iteration};
 
+mod body;
 pub(crate) mod bound;
 mod copies;
 mod counted;
 mod divergent;
 pub(crate) mod shape;
 mod trips;
+mod unrolled_loop;
 mod wide;
 
 /// Numbers of changes that the pass made to a function.
@@ -217,84 +220,6 @@ fn choose_loops_to_unroll(function: &Function, taken_branch: usize, remarks: &mu
     chosen
 }
 
-/// Properties of a loop body that decide whether and how it is unrolled.
-#[derive(Default)]
-struct LoopBodyProperties {
-    /// Number of machine instructions, not counting branches and moves of constants.
-    size: usize,
-    /// The memory spaces that loads and atomic operations read, not counting loads from memory that is read-only while the kernel runs.
-    read_spaces: Vec<Space>,
-    /// The memory spaces that stores and atomic operations write.
-    written_spaces: Vec<Space>,
-    /// Whether there are loads from memory that is read-only while the kernel runs.
-    has_constant_loads: bool,
-    /// Number of reads of textures and surfaces.
-    fetches: usize,
-    /// Whether an instruction exchanges data between the lanes of a warp.
-    has_lane_exchange: bool,
-    /// Whether there are instructions that wait for other threads, or order memory accesses.
-    has_barriers: bool,
-    /// Whether there are instructions of which a function must not contain two copies.
-    has_unique_inst: bool,
-}
-
-impl LoopBodyProperties {
-    /// Collects the properties of the body of a loop.
-    fn collect(function: &Function, old_loop: &UnrollableLoop) -> LoopBodyProperties {
-        let mut body = LoopBodyProperties::default();
-        for &inst in old_loop.blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
-            body.add_inst(function, inst);
-        }
-        body
-    }
-
-    /// Updates the properties for one instruction of the body.
-    fn add_inst(&mut self, function: &Function, inst: Inst) {
-        self.has_unique_inst |= shape::must_not_be_copied(function, inst);
-        let Op::Machine(opcode) = function.insts[inst].op else { return };
-        let is_constant = matches!(opcode, Opcode::MOV | Opcode::UMOV) && function.used(inst).next().is_none();
-        self.size += usize::from(!is_constant && opcode != Opcode::BRA);
-        let properties = opcode.properties();
-        self.add_accessed_spaces(function, inst, properties.effect);
-        self.fetches += usize::from(properties.pipe == Pipe::Tex && properties.effect == Effect::Reads);
-        match properties.effect {
-            Effect::None | Effect::State | Effect::Reads | Effect::Writes | Effect::Updates => {}
-            Effect::Lanes => self.has_lane_exchange = true,
-            Effect::Barrier if opcode == Opcode::WARPSYNC => self.has_lane_exchange = true,
-            Effect::Barrier | Effect::Fence => self.has_barriers = true,
-            Effect::Control => self.has_unique_inst |= opcode != Opcode::BRA && !function.calls_slow_path(inst),
-            Effect::Other => self.has_unique_inst = true,
-        }
-        // Warpgroup matrix products, and instructions of the uniform datapath that start other units, must not be copied.
-        self.has_unique_inst |= properties.pipe == Pipe::Tensor && properties.effect != Effect::Lanes;
-        self.has_lane_exchange |= properties.pipe == Pipe::Tensor;
-    }
-
-    /// Adds the memory spaces that one instruction accesses to those that the body reads and writes.
-    fn add_accessed_spaces(&mut self, function: &Function, inst: Inst, effect: Effect) {
-        let access = function.insts[inst].memory.map(|id| function.accesses[id]);
-        let space = access.map_or(Space::Generic, |access| access.space);
-        match effect {
-            Effect::Reads if access.is_some_and(|access| access.constant) || space == Space::Constant => self.has_constant_loads = true,
-            Effect::Reads => self.read_spaces.push(space),
-            Effect::Writes => self.written_spaces.push(space),
-            Effect::Updates => {
-                self.read_spaces.push(space);
-                self.written_spaces.push(space);
-            }
-            _ => {}
-        }
-    }
-
-    /// Returns whether the loads of one iteration may be executed before the stores of the previous one, so that the latencies of loads of
-    /// several iterations overlap.
-    fn has_overlapping_loads(&self) -> bool {
-        let may_alias = |read: Space, written: Space| read == written || read == Space::Generic || written == Space::Generic;
-        let is_free = |read: &Space| !self.written_spaces.iter().any(|written| may_alias(*read, *written));
-        self.has_constant_loads || self.read_spaces.iter().any(is_free)
-    }
-}
-
 /// Returns how to unroll a loop, and the number of instructions that this adds; as an error, the reason why the loop is not unrolled.
 /// `taken_branch` is the cost of a taken branch in cycles.
 fn choose_unroll_plan(
@@ -399,20 +324,6 @@ fn isolate_loops(function: &mut Function, chosen: Vec<(UnrollableLoop, UnrollPla
     shapes
 }
 
-/// Returns a function that maps each phi of the loop header to its value in the iteration after the copy `mapping` of the body.
-fn value_in_next_iteration<'a>(old_loop: &'a UnrollableLoop, mapping: &'a LoopCopyMapping) -> impl Fn(&Function, Inst) -> Value + 'a {
-    move |function, phi| {
-        let source = old_loop.latch_phi_source(function, phi).and_then(|source| source.value());
-        mapping.value(source.unwrap_or_else(|| panic!("a phi of {:?} has no source for its back edge", old_loop.header)))
-    }
-}
-
-/// In a copy of the body after which the loop surely continues, replaces the conditional exit by a branch to the next block in the loop.
-fn remove_exit_branch(function: &mut Function, old_loop: &UnrollableLoop, mapping: &LoopCopyMapping) {
-    let inside = function.successors(old_loop.exiting).into_iter().find(|&block| block != old_loop.exit).unwrap_or(old_loop.header);
-    set_jump(function, mapping.block(old_loop.exiting), mapping.block(inside));
-}
-
 /// Replaces a loop by `tests` copies of its body; the last one ends at the exit test. Returns the new blocks.
 fn unroll_fully(function: &mut Function, old_loop: &UnrollableLoop, tests: u32) -> Option<Vec<Block>> {
     let entry = old_loop.entries[0];
@@ -449,60 +360,6 @@ fn redirect_exit_phis(function: &mut Function, old_loop: &UnrollableLoop, mappin
     for phi in function.phis(old_loop.exit).to_vec() {
         for operand in function.sources_mut(phi) {
             *operand = mapping.operand(*operand);
-        }
-    }
-}
-
-/// An unrolled loop: the copies of the old body that it consists of.
-struct UnrolledLoop {
-    /// The copies of the body, in execution order.
-    copies: Vec<LoopCopyMapping>,
-    /// Pairs of a phi of the old header and the corresponding phi of the new one.
-    phis: Vec<(Inst, Inst)>,
-}
-
-impl UnrolledLoop {
-    /// Creates `factor` copies of the loop body and connects them, without the back edge and the entry edge of the new loop. Only copy
-    /// number `tested` keeps its exit test; none does if `tested` is `None`.
-    fn create(function: &mut Function, old_loop: &UnrollableLoop, factor: u32, tested: Option<u32>) -> UnrolledLoop {
-        let phis = create_header_phis(function, old_loop.header);
-        let mut copies: Vec<LoopCopyMapping> = Vec::new();
-        for number in 0..factor {
-            let mapping = match copies.last() {
-                None => copy_loop_blocks(function, old_loop, |function, phi| {
-                    let new = phis.iter().find(|pair| pair.0 == phi).and_then(|pair| function.results(pair.1)[0].value());
-                    new.unwrap_or_else(|| panic!("a phi of {:?} has no copy", old_loop.header))
-                }),
-                Some(last) => {
-                    let mapping = copy_loop_blocks(function, old_loop, value_in_next_iteration(old_loop, last));
-                    redirect_branches(function, last.block(old_loop.latch), last.block(old_loop.header), mapping.block(old_loop.header));
-                    mapping
-                }
-            };
-            if tested != Some(number) {
-                remove_exit_branch(function, old_loop, &mapping);
-            }
-            copies.push(mapping);
-        }
-        let header = copies[0].block(old_loop.header);
-        function.blocks[header].insts.splice(0..0, phis.iter().map(|pair| pair.1));
-        UnrolledLoop { copies, phis }
-    }
-
-    /// Returns the last copy of the loop body in execution order.
-    fn last(&self) -> &LoopCopyMapping {
-        &self.copies[self.copies.len() - 1]
-    }
-
-    /// Adds the sources of the phis of the new header, for the entry edge and the back edge.
-    fn add_header_phi_sources(&self, function: &mut Function, old_loop: &UnrollableLoop) {
-        let (entry, latch) = (old_loop.entries[0], self.last().block(old_loop.latch));
-        for &(old, new) in &self.phis {
-            let (Some(first), Some(next)) = (old_loop.entry_phi_source(function, old), old_loop.latch_phi_source(function, old)) else {
-                continue;
-            };
-            add_phi_source(function, new, first, entry);
-            add_phi_source(function, new, self.last().operand(next), latch);
         }
     }
 }

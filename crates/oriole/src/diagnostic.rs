@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use oriole_driver::{CompileError, Fault};
+use oriole_driver::{CompileError, ErrorCause};
 use oriole_ptx::diag::{self, DiagnosticCode, Style};
 use oriole_ptx::source::{LineIndex, Source, Span};
 use serde::Serialize;
@@ -86,12 +86,12 @@ pub(crate) fn of_errors(source: &Source<'_>, errors: &[CompileError]) -> Vec<Dia
 }
 
 /// Returns the code of an error of the compiler.
-fn code_of(fault: &Fault) -> DiagnosticCode {
+fn code_of(fault: &ErrorCause) -> DiagnosticCode {
     match fault {
-        Fault::Unsupported(_) => DiagnosticCode::Unsupported,
-        Fault::Unresolved(_) => DiagnosticCode::UnknownName,
-        Fault::Limit(_) | Fault::TooMuch(_) => DiagnosticCode::ResourceLimit,
-        Fault::Cancelled | Fault::Internal(_) => DiagnosticCode::InternalError,
+        ErrorCause::Unsupported(_) => DiagnosticCode::Unsupported,
+        ErrorCause::Unresolved(_) => DiagnosticCode::UnknownName,
+        ErrorCause::Limit(_) | ErrorCause::TooMuch(_) => DiagnosticCode::ResourceLimit,
+        ErrorCause::Cancelled | ErrorCause::Internal(_) => DiagnosticCode::InternalError,
     }
 }
 

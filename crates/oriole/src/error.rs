@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use oriole_driver::{CompileError, Fault};
+use oriole_driver::{CompileError, ErrorCause};
 use oriole_ptx::source::Source;
 
 use crate::diagnostic::{self, Diagnostic, Severity};
@@ -97,13 +97,13 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-fn kind_of(fault: &Fault) -> ErrorKind {
+fn kind_of(fault: &ErrorCause) -> ErrorKind {
     match fault {
-        Fault::Unsupported(_) => ErrorKind::Unsupported,
-        Fault::Limit(_) | Fault::TooMuch(_) => ErrorKind::ResourceLimit,
-        Fault::Unresolved(_) => ErrorKind::Unresolved,
-        Fault::Cancelled => ErrorKind::Cancelled,
-        Fault::Internal(_) => ErrorKind::Internal,
+        ErrorCause::Unsupported(_) => ErrorKind::Unsupported,
+        ErrorCause::Limit(_) | ErrorCause::TooMuch(_) => ErrorKind::ResourceLimit,
+        ErrorCause::Unresolved(_) => ErrorKind::Unresolved,
+        ErrorCause::Cancelled => ErrorKind::Cancelled,
+        ErrorCause::Internal(_) => ErrorKind::Internal,
     }
 }
 

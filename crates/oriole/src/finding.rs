@@ -54,7 +54,7 @@ impl fmt::Display for Finding {
 }
 
 impl Finding {
-    pub(crate) fn new(target: Target, section: &SectionReport, finding: &verify::Finding) -> Finding {
+    pub(crate) fn new(target: Target, section: &SectionReport, finding: &verify::VerifyFinding) -> Finding {
         let address = |number: usize| number as u64 * SIZE;
         let text = |number: usize| Some(print(*section.words.get(number)?, target, address(number)).unwrap_or_default());
         Finding {

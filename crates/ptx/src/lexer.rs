@@ -127,7 +127,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Moves to the first token at or after an offset, which must not be inside of a token or comment.
-    pub fn seek(&mut self, position: usize) {
+    pub(crate) fn seek(&mut self, position: usize) {
         self.position = position;
         self.advance();
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use oriole_cubin::FileTraits;
 use oriole_cubin::target::LayoutGeneration;
-use oriole_driver::{CompileError, Compiled, DebugInfo, DebugKind, Fault, FunctionReport, Options, PassOptions};
+use oriole_driver::{CompileError, Compiled, DebugInfo, DebugKind, ErrorCause, FunctionReport, Options, PassOptions};
 use oriole_isa::Target;
 use oriole_ptx::ast::{FunctionKind, Item, Linkage};
 use oriole_ptx::source::LineIndex;
@@ -48,6 +48,8 @@ pub fn generate(
         max_function_registers: settings.max_function_registers,
         // Also if the debug information is then left out.
         waits_for_errors_at_exit: line.has("make-errors-visible-at-exit") || is_debugged(modules, line),
+        without_shared_reservation: line.value("disable-smem-reservation") == Some("true")
+            && FileTraits::of(target).is_some_and(|traits| traits.style.reserved_shared() > 0),
         launch: settings.launch,
         relocatable: line.has("compile-only"),
         tools_patch: line.has("compile-as-tools-patch"),
@@ -178,15 +180,15 @@ fn report(modules: &[ParsedModule], errors: &[CompileError], messages: &mut Mess
             MessagePlace { file: &parsed.name, line: lines.line_column(span.start).0 }
         });
         match &error.fault {
-            Fault::Unsupported(feature) => {
+            ErrorCause::Unsupported(feature) => {
                 let places = if count > 1 { format!(" ({count} places)") } else { String::new() };
                 messages.error(place, &format!("{feature} is not supported by Oriole yet{places}"));
             }
-            Fault::Unresolved(name) => messages.unresolved(name),
-            Fault::TooMuch(excess) => messages.too_much(&excess.ptxas_text(error.function.as_deref().unwrap_or_default())),
-            Fault::Limit(what) if error.function.is_none() => messages.error(place, what),
-            Fault::Limit(what) => messages.error(place, &format!("Register allocation failed: {what}")),
-            Fault::Cancelled | Fault::Internal(_) => messages.error(place, &error.to_string()),
+            ErrorCause::Unresolved(name) => messages.unresolved(name),
+            ErrorCause::TooMuch(excess) => messages.too_much(&excess.ptxas_text(error.function.as_deref().unwrap_or_default())),
+            ErrorCause::Limit(what) if error.function.is_none() => messages.error(place, what),
+            ErrorCause::Limit(what) => messages.error(place, &format!("Register allocation failed: {what}")),
+            ErrorCause::Cancelled | ErrorCause::Internal(_) => messages.error(place, &error.to_string()),
         }
     }
 }

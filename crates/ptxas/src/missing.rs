@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use oriole_driver::{CompileError, Fault};
+use oriole_driver::{CompileError, ErrorCause};
 
 /// Returns the errors without repetitions: of the errors about one missing feature in one module, the first, with their number. Other
 /// errors stay, each with the number 1.
@@ -10,7 +10,7 @@ pub fn grouped(errors: &[CompileError]) -> Vec<(&CompileError, usize)> {
     let mut groups: Vec<(&CompileError, usize)> = Vec::new();
     let mut known: BTreeMap<(usize, &str), usize> = BTreeMap::new();
     for error in errors {
-        let Fault::Unsupported(feature) = &error.fault else {
+        let ErrorCause::Unsupported(feature) = &error.fault else {
             groups.push((error, 1));
             continue;
         };
@@ -29,8 +29,8 @@ mod tests {
 
     #[test]
     fn a_feature_is_reported_once() {
-        let missing = |module, feature: &str| CompileError::in_module(module, Fault::Unsupported(feature.to_owned()));
-        let limit = || CompileError::in_program(Fault::Limit("registers".to_owned()));
+        let missing = |module, feature: &str| CompileError::in_module(module, ErrorCause::Unsupported(feature.to_owned()));
+        let limit = || CompileError::in_program(ErrorCause::Limit("registers".to_owned()));
         let errors = [missing(0, "a"), limit(), missing(0, "b"), missing(0, "a"), missing(1, "a"), limit(), missing(0, "a")];
         let counts: Vec<(usize, usize)> = grouped(&errors)
             .into_iter()

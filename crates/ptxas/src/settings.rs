@@ -178,12 +178,8 @@ fn refuse_unsupported(line: &CommandLine, arch: Arch, messages: &mut Messages<'_
     if is_true("blocks-are-clusters") && !has_clusters {
         messages.warning(None, &format!("Command line option '--blocks-are-clusters' not supported for '{arch}', will be ignored"));
     }
-    let is_set = |option: &&&str| match **option {
-        "disable-smem-reservation" => is_true(option) && has_clusters && arch.kind == ArchKind::Real,
-        _ => line.has(option),
-    };
-    let options: [&str; 4] = ["apply-controls", "disable-smem-reservation", "okey", "query-controls"];
-    if let Some(option) = options.iter().find(is_set) {
+    let options: [&str; 3] = ["apply-controls", "okey", "query-controls"];
+    if let Some(option) = options.iter().find(|option| line.has(option)) {
         return Err(format!("Option '--{option}' is not supported by Oriole"));
     }
     if line.has("preserve-relocs") && has_clusters {

@@ -24,7 +24,7 @@ use oriole_support::Index;
 use smallvec::SmallVec;
 
 use crate::hints::CoalescingHints;
-use crate::liveness::{ControlFlowAndLoops, Liveness};
+use crate::liveness::{ControlFlowAndLoops, FileLiveness};
 use crate::operands::part_in_file;
 
 /// Assumed number of iterations of a loop: a bank conflict weighs this much more for each loop around it.
@@ -48,7 +48,7 @@ struct BankConflictEdge {
 }
 
 /// Chooses a preferred register bank for each web of the general registers, and stores it in the hints.
-pub(crate) fn choose_banks(hints: &mut CoalescingHints, function: &Function, liveness: &Liveness, flow: &ControlFlowAndLoops) {
+pub(crate) fn choose_banks(hints: &mut CoalescingHints, function: &Function, liveness: &FileLiveness, flow: &ControlFlowAndLoops) {
     let mut edges: Vec<BankConflictEdge> = Vec::new();
     for &block in &function.layout {
         let weight = ASSUMED_TRIP_COUNT.pow(flow.loops.depth(block).min(MAX_WEIGHTED_LOOP_DEPTH));

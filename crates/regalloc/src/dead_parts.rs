@@ -18,7 +18,7 @@ use oriole_ir::{Block, Function, Inst, Part, RegFile, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::liveness::{Liveness, MIN_SPLIT_TUPLE_WIDTH, RegisterFileInst};
+use crate::liveness::{FileLiveness, MIN_SPLIT_TUPLE_WIDTH, RegisterFileInst};
 use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
@@ -31,7 +31,7 @@ pub(crate) struct DeadTupleParts {
 
 impl DeadTupleParts {
     /// Finds, in the blocks of a function, the last reads of single registers of tuples in a register file.
-    pub fn compute(&mut self, function: &Function, blocks: &[Block], liveness: &Liveness, file: RegFile) {
+    pub fn compute(&mut self, function: &Function, blocks: &[Block], liveness: &FileLiveness, file: RegFile) {
         self.parts.clear();
         if !function.values.iter().any(|class| class.file == file && class.width >= MIN_SPLIT_TUPLE_WIDTH) {
             return;
@@ -51,7 +51,7 @@ impl DeadTupleParts {
     fn record_last_reads(
         &mut self,
         function: &Function,
-        liveness: &Liveness,
+        liveness: &FileLiveness,
         file_inst: RegisterFileInst,
         file: RegFile,
         needed: &mut FxHashMap<Value, RegisterSet>,

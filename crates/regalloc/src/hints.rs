@@ -19,7 +19,7 @@ use oriole_ir::{Block, Class, Function, Inst, Op, Operand, Pseudo, RegFile, Role
 use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
-use crate::liveness::Liveness;
+use crate::liveness::FileLiveness;
 use crate::operands::{operand_width, part_in_file};
 use crate::registers::{Reg, RegisterSet};
 
@@ -89,7 +89,7 @@ pub(crate) struct CoalescingHints {
 
 impl CoalescingHints {
     /// Adds the webs (sets of related values) of a register file, and nodes for values that were created since the last call.
-    pub fn add_webs_of_file(&mut self, function: &Function, liveness: &Liveness, file: RegFile) {
+    pub fn add_webs_of_file(&mut self, function: &Function, liveness: &FileLiveness, file: RegFile) {
         self.used_register_end = 0;
         for (value, class) in function.values.iter_enumerated().skip(self.nodes.len()) {
             self.nodes.push(WebNode {

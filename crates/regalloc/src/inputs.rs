@@ -6,7 +6,7 @@ use oriole_support::IndexVec;
 use crate::dead_parts::DeadTupleParts;
 use crate::emit::{Emitter, MoveCapabilities};
 use crate::environment::AllocationEnvironment;
-use crate::liveness::{ControlFlowAndLoops, Liveness};
+use crate::liveness::{ControlFlowAndLoops, FileLiveness};
 use crate::outcome::AllocateError;
 
 /// The inputs of the allocation of one register file.
@@ -21,7 +21,7 @@ pub(crate) struct AllocationInputs<'a> {
     /// The control-flow graph and its loops.
     pub flow: ControlFlowAndLoops,
     /// Liveness and next uses of the values of the register file being allocated.
-    pub liveness: Liveness,
+    pub liveness: FileLiveness,
     /// Registers of tuples that are read for the last time while the rest of the tuple stays live.
     pub dead_parts: DeadTupleParts,
     /// For each block: its number of instructions before the moves and spill code of this register file are inserted.
@@ -36,7 +36,7 @@ impl<'a> AllocationInputs<'a> {
             move_capabilities: MoveCapabilities::new(env.target),
             file: RegFile::General,
             flow: ControlFlowAndLoops::new(function),
-            liveness: Liveness::default(),
+            liveness: FileLiveness::default(),
             dead_parts: DeadTupleParts::default(),
             block_lengths: IndexVec::filled(function.blocks.len(), 0),
         }

@@ -124,7 +124,7 @@ impl RegFileSet {
 /// Liveness and next uses of the values of one register file. Vectors indexed by value are kept from one register file to the next, since
 /// each value belongs to one file.
 #[derive(Clone, Default)]
-pub(crate) struct Liveness {
+pub(crate) struct FileLiveness {
     /// For each block: the instructions that the allocation of the current register file has to handle.
     insts: BlockLists<RegisterFileInst>,
     /// For each entry of `insts`: the values of the register file that the instruction reads, then those that it writes.
@@ -171,7 +171,7 @@ impl ControlFlowAndLoops {
     }
 }
 
-impl Liveness {
+impl FileLiveness {
     /// Computes liveness, next uses and pressure for the values of a register file. Returns an error if the function is not in strict SSA
     /// form.
     pub fn compute(&mut self, function: &Function, flow: &ControlFlowAndLoops, file: RegFile) -> Result<(), AllocateError> {
@@ -212,7 +212,7 @@ impl Liveness {
         self.live_in.of(block)
     }
 
-    /// Returns the next use of each value of [`Liveness::live_in`], in the same order, as a distance from the start of the block.
+    /// Returns the next use of each value of [`FileLiveness::live_in`], in the same order, as a distance from the start of the block.
     pub fn live_in_next_uses(&self, block: Block) -> &[NextUse] {
         &self.live_in_next_uses[self.live_in.range(block)]
     }
@@ -346,7 +346,7 @@ impl Liveness {
         }
     }
 
-    /// Resets the entries that [`Liveness::find_uses_after_block`] wrote to [`NextUse::NEVER`].
+    /// Resets the entries that [`FileLiveness::find_uses_after_block`] wrote to [`NextUse::NEVER`].
     fn reset_uses_after_block(&self, flow: &ControlFlowAndLoops, block: Block, nearest: &mut IndexVec<Value, NextUse>) {
         for &next in flow.graph.successors(block) {
             self.live_in(next).iter().for_each(|&value| nearest[value] = NextUse::NEVER);

@@ -18,7 +18,7 @@
 use oriole_ir::{Block, Class, Function, Pseudo, RegFile, Value};
 use rustc_hash::FxHashMap;
 
-use crate::liveness::Liveness;
+use crate::liveness::FileLiveness;
 use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
@@ -76,7 +76,7 @@ pub(crate) struct PackWindows {
 
 impl PackWindows {
     /// Finds the packs (instructions that build a tuple) of general registers in a block, which has `length` instructions.
-    pub fn enter_block(&mut self, function: &Function, liveness: &Liveness, block: Block, length: u32, file: RegFile) {
+    pub fn enter_block(&mut self, function: &Function, liveness: &FileLiveness, block: Block, length: u32, file: RegFile) {
         self.packs.clear();
         self.pack_of.clear();
         self.set_aside.clear();

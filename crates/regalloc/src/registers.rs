@@ -71,7 +71,7 @@ impl RegisterSet {
     pub const ALL: RegisterSet = RegisterSet { words: [u64::MAX; REGISTER_SET_WORDS] };
 
     /// Returns the registers 0 to `count - 1`.
-    pub fn first_n(count: u32) -> RegisterSet {
+    pub(crate) fn first_n(count: u32) -> RegisterSet {
         let below = |limit: u32| if limit >= 64 { u64::MAX } else { (1 << limit) - 1 };
         RegisterSet { words: std::array::from_fn(|word| below(count.saturating_sub(64 * word as u32))) }
     }
@@ -117,7 +117,7 @@ impl RegisterSet {
     }
 
     /// Returns whether all of `count` registers starting at `first` are in the set.
-    pub fn has_all(&self, first: Reg, count: u8) -> bool {
+    pub(crate) fn has_all(&self, first: Reg, count: u8) -> bool {
         match RegisterSet::word_and_mask(first, count) {
             Some((word, bits)) => self.words[word] & bits == bits,
             None => first.tuple(count).all(|register| self.has(register)),
@@ -125,7 +125,7 @@ impl RegisterSet {
     }
 
     /// Returns whether any of `count` registers starting at `first` is in the set.
-    pub fn has_any(&self, first: Reg, count: u8) -> bool {
+    pub(crate) fn has_any(&self, first: Reg, count: u8) -> bool {
         match RegisterSet::word_and_mask(first, count) {
             Some((word, bits)) => self.words[word] & bits != 0,
             None => first.tuple(count).any(|register| self.has(register)),
@@ -203,7 +203,7 @@ impl RegisterSet {
     }
 
     /// Returns the first register of every aligned gap (consecutive registers of this set) that a value of a class fits into.
-    pub fn gap_starts(&self, class: Class) -> RegisterSet {
+    pub(crate) fn gap_starts(&self, class: Class) -> RegisterSet {
         self.run_starts(class.width).aligned(class.align)
     }
 
@@ -212,13 +212,13 @@ impl RegisterSet {
     ///
     /// Best fit by alignment: a gap inside an aligned pair (or quad) that is already partly in use is preferred, so that whole pairs and
     /// quads stay free for tuples. Example: R5 and R8 to R63 are free. A single register gets R5, since R4 is in use; a pair gets R8:R9.
-    pub fn find_gap(&self, class: Class) -> Option<Reg> {
+    pub(crate) fn find_gap(&self, class: Class) -> Option<Reg> {
         self.find_gap_starting_in(class, self.gap_starts(class))
     }
 
     /// Chooses a gap like [`RegisterSet::find_gap`], but only among gaps that start at an odd register if `is_odd` is true, and at an even
     /// one otherwise.
-    pub fn find_gap_in_bank(&self, class: Class, is_odd: bool) -> Option<Reg> {
+    pub(crate) fn find_gap_in_bank(&self, class: Class, is_odd: bool) -> Option<Reg> {
         const EVEN_REGISTERS: u64 = 0x5555_5555_5555_5555;
         let mask = if is_odd { !EVEN_REGISTERS } else { EVEN_REGISTERS };
         let places = self.gap_starts(class);

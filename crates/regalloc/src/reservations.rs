@@ -30,7 +30,7 @@ use oriole_ir::{Block, Function, Op, Operand, Pseudo, RegFile, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::hints::CoalescingHints;
-use crate::liveness::{ControlFlowAndLoops, Liveness};
+use crate::liveness::{ControlFlowAndLoops, FileLiveness};
 use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
@@ -77,7 +77,7 @@ pub(crate) struct RegisterCandidates {
 
 impl RegisterReservations {
     /// Finds the values of a register file that phis read. No block has reserved registers yet.
-    pub fn find(function: &Function, flow: &ControlFlowAndLoops, liveness: &Liveness, file: RegFile) -> RegisterReservations {
+    pub fn find(function: &Function, flow: &ControlFlowAndLoops, liveness: &FileLiveness, file: RegFile) -> RegisterReservations {
         let mut found = RegisterReservations::default();
         for &block in flow.reverse_post_order() {
             for &phi in function.phis(block) {
@@ -101,7 +101,7 @@ impl RegisterReservations {
     }
 
     /// Finds the registers to reserve in a block, which has `length` instructions, for the definitions of phi sources.
-    pub fn enter_block(&mut self, function: &Function, liveness: &Liveness, hints: &mut CoalescingHints, block: Block, length: u32) {
+    pub fn enter_block(&mut self, function: &Function, liveness: &FileLiveness, hints: &mut CoalescingHints, block: Block, length: u32) {
         self.reserved_registers.clear();
         self.last_uses.clear();
         self.reserved = RegisterSet::EMPTY;

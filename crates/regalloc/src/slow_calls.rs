@@ -13,7 +13,7 @@ use oriole_ir::{Function, RegFile, Value};
 use oriole_support::{Index, IndexVec};
 
 use crate::environment::AllocationEnvironment;
-use crate::liveness::Liveness;
+use crate::liveness::FileLiveness;
 use crate::registers::{Reg, RegisterSet};
 
 /// Number of general registers that instructions can name (R0 to R254).
@@ -37,7 +37,7 @@ impl LiveAcrossSlowCalls {
     pub fn find(
         function: &Function,
         env: &AllocationEnvironment,
-        liveness: &Liveness,
+        liveness: &FileLiveness,
         file: RegFile,
         needed_registers: u32,
     ) -> LiveAcrossSlowCalls {

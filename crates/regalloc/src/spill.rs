@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 
 use crate::emit::Emitter;
 use crate::frame::SpillFrame;
-use crate::liveness::Liveness;
+use crate::liveness::FileLiveness;
 use crate::operands::register;
 use crate::outcome::AllocateError;
 use crate::registers::Reg;
@@ -60,7 +60,7 @@ impl SpilledValues {
 
     /// Resets the state for the next register file. If `rematerializes` is true, finds the values of the register file that can be
     /// rematerialized.
-    pub fn start_register_file(&mut self, function: &Function, liveness: &Liveness, file: RegFile, rematerializes: bool) {
+    pub fn start_register_file(&mut self, function: &Function, liveness: &FileLiveness, file: RegFile, rematerializes: bool) {
         self.needs_store.clear();
         self.needs_store.resize(function.values.len(), false);
         self.rematerializable.resize(function.values.len(), None);

@@ -11,7 +11,7 @@ use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction, decode};
 
 use crate::graph::{FileInfo, build};
-use crate::{Obstacle, SIZE, entries, indirect_branches, relocated};
+use crate::{SIZE, UnchangedReason, entries, indirect_branches, relocated};
 
 /// The instructions of a function, its control flow, and the control words that `ctrl` computes for it, with reasons.
 #[derive(Debug)]
@@ -29,14 +29,18 @@ pub struct Analysis {
 }
 
 /// Analyses a function. The result does not depend on the address of the function in the file.
-pub fn analyze(index: &CubinIndex<'_>, function: &oriole_cubin::Function<'_>, hardware: &Hardware<'_>) -> Result<Analysis, Obstacle> {
+pub fn analyze(
+    index: &CubinIndex<'_>,
+    function: &oriole_cubin::Function<'_>,
+    hardware: &Hardware<'_>,
+) -> Result<Analysis, UnchangedReason> {
     let (words, tail) = function.code.as_chunks::<SIZE>();
     if !tail.is_empty() {
-        return Err(Obstacle::NotWhole);
+        return Err(UnchangedReason::NotWhole);
     }
     let read = |(at, word): (usize, &[u8; SIZE])| {
         let decoded = decode(u128::from_le_bytes(*word), hardware.target);
-        let mut instruction = decoded.ok_or(Obstacle::Unknown { at: at as u64 })?;
+        let mut instruction = decoded.ok_or(UnchangedReason::Unknown { at: at as u64 })?;
         instruction.operands.iter_mut().for_each(|operand| operand.reuse = false);
         Ok(instruction)
     };

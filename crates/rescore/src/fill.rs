@@ -8,7 +8,7 @@
 
 use oriole_sched::code::SchedCode;
 use oriole_sched::graph::Graph;
-use oriole_sched::resource::Costs;
+use oriole_sched::resource::ResourceCosts;
 
 const UNITS: usize = oriole_hardware::units::UNITS;
 
@@ -26,7 +26,7 @@ pub enum FillChoice {
 pub fn order(
     code: &SchedCode,
     graph: &Graph,
-    costs: &Costs,
+    costs: &ResourceCosts,
     floors: &[u64],
     follows_closely: &dyn Fn(usize) -> bool,
     choice: FillChoice,

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use oriole_ctrl::flow::MachineBlock;
 use oriole_isa::{Instruction, Opcode, OperandValue};
 
-use crate::Obstacle;
+use crate::UnchangedReason;
 
 /// Information from the file about control flow that the instructions do not show.
 pub struct FileInfo<'a> {
@@ -42,7 +42,7 @@ struct Successors {
 }
 
 /// Finds the blocks of a section and their successors.
-pub fn build(instructions: &[Instruction], file: &FileInfo<'_>) -> Result<FlowGraph, Obstacle> {
+pub fn build(instructions: &[Instruction], file: &FileInfo<'_>) -> Result<FlowGraph, UnchangedReason> {
     let nexts: Vec<Successors> =
         (0..instructions.len()).map(|number| successors_of(instructions, number, file)).collect::<Result<_, _>>()?;
     let mut entries: BTreeSet<usize> = file.entries.iter().copied().chain([0]).collect();
@@ -69,7 +69,7 @@ pub fn build(instructions: &[Instruction], file: &FileInfo<'_>) -> Result<FlowGr
 }
 
 /// Returns the successors of an instruction.
-fn successors_of(instructions: &[Instruction], number: usize, file: &FileInfo<'_>) -> Result<Successors, Obstacle> {
+fn successors_of(instructions: &[Instruction], number: usize, file: &FileInfo<'_>) -> Result<Successors, UnchangedReason> {
     let instruction = &instructions[number];
     // `BRA.CONV` and `BRA.DIV` test whether the warp is converged or diverged.
     let asks_warp = instruction.modifiers.iter().any(|modifier| matches!(modifier.spelling(), ".CONV" | ".DIV"));
@@ -80,12 +80,12 @@ fn successors_of(instructions: &[Instruction], number: usize, file: &FileInfo<'_
     let here = number as u64;
     let next = match instruction.opcode {
         Opcode::BRA => {
-            let target = inside().ok_or(Obstacle::LeavesSection { at: here })?;
+            let target = inside().ok_or(UnchangedReason::LeavesSection { at: here })?;
             Successors { targets: vec![target], falls_through: is_conditional, ends: true, called: None }
         }
         Opcode::BRX | Opcode::BRXU => {
             let targets = (file.indirect)(number).filter(|targets| !targets.is_empty());
-            let targets = targets.ok_or(Obstacle::UnknownTargets { at: here })?;
+            let targets = targets.ok_or(UnchangedReason::UnknownTargets { at: here })?;
             Successors { targets, falls_through: is_guarded(instruction), ends: true, called: None }
         }
         Opcode::WARPSYNC => match inside() {
@@ -194,9 +194,9 @@ mod tests {
     #[test]
     fn branches_to_unknown_targets_are_obstacles() {
         let file = FileInfo { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
-        assert!(matches!(build(&code(&["BRX R2 -0x10"]), &file), Err(Obstacle::UnknownTargets { at: 0 })));
-        assert!(matches!(build(&code(&["NOP", "BRA 0x1000"]), &file), Err(Obstacle::LeavesSection { at: 1 })));
+        assert!(matches!(build(&code(&["BRX R2 -0x10"]), &file), Err(UnchangedReason::UnknownTargets { at: 0 })));
+        assert!(matches!(build(&code(&["NOP", "BRA 0x1000"]), &file), Err(UnchangedReason::LeavesSection { at: 1 })));
         let file = FileInfo { entries: vec![0], indirect: &|_| None, is_relocated: &|_| true };
-        assert!(matches!(build(&code(&["BRA 0x0"]), &file), Err(Obstacle::LeavesSection { at: 0 })));
+        assert!(matches!(build(&code(&["BRA 0x0"]), &file), Err(UnchangedReason::LeavesSection { at: 0 })));
     }
 }

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use oriole_ctrl::flow::MachineBlock;
 use oriole_isa::{Control, Instruction, Opcode, OperandValue, RegFile, accesses};
 
-use crate::Obstacle;
+use crate::UnchangedReason;
 
 /// The event that a scoreboard signals.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -68,7 +68,7 @@ const SCOREBOARDS: usize = 6;
 type SetterState = [BTreeSet<Setter>; SCOREBOARDS];
 
 /// Finds the waits to keep by iterating over the blocks until the states no longer change.
-pub fn find_kept_waits(instructions: &[Instruction], controls: &[Control], blocks: &[MachineBlock]) -> Result<KeptWaits, Obstacle> {
+pub fn find_kept_waits(instructions: &[Instruction], controls: &[Control], blocks: &[MachineBlock]) -> Result<KeptWaits, UnchangedReason> {
     let roles: Vec<WaitRole> = instructions.iter().map(WaitRole::of).collect();
     let mut analysis = WaitAnalysis { controls, roles: &roles, kept: KeptWaits::default() };
     let mut entry: Vec<Option<SetterState>> = vec![None; blocks.len()];
@@ -220,7 +220,7 @@ struct WaitAnalysis<'a> {
 
 impl WaitAnalysis<'_> {
     /// Updates the state for one instruction and records the pairs to keep.
-    fn issue(&mut self, number: usize, state: &mut SetterState) -> Result<(), Obstacle> {
+    fn issue(&mut self, number: usize, state: &mut SetterState) -> Result<(), UnchangedReason> {
         let (control, role) = (self.controls[number], &self.roles[number]);
         if let Some((scoreboard, left)) = role.counts {
             self.count(number, scoreboard, left, &mut state[scoreboard])?;
@@ -242,10 +242,10 @@ impl WaitAnalysis<'_> {
     }
 
     /// Handles a `DEPBAR` that leaves `left` setters outstanding. It is meant for setters without registers, which are recorded as counted.
-    fn count(&mut self, number: usize, scoreboard: usize, left: u64, outstanding: &mut BTreeSet<Setter>) -> Result<(), Obstacle> {
+    fn count(&mut self, number: usize, scoreboard: usize, left: u64, outstanding: &mut BTreeSet<Setter>) -> Result<(), UnchangedReason> {
         let (with, without): (Vec<Setter>, Vec<Setter>) = outstanding.iter().copied().partition(|&setter| self.has_registers(setter));
         if left > 0 && !with.is_empty() && !without.is_empty() {
-            return Err(Obstacle::MixedCount { at: number as u64 });
+            return Err(UnchangedReason::MixedCount { at: number as u64 });
         }
         if left > 0 {
             self.kept.named |= 1 << scoreboard;

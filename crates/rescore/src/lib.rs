@@ -4,7 +4,7 @@
 //! flags are replaced by those that `ctrl` computes. Only these bits of the file change. A section whose control flow cannot be determined
 //! completely ([`Obstacle`]) is left unchanged.
 //!
-//! With [`Options::schedule`], instructions also move within their blocks where that is predicted to be faster ([`Reordering`]), and
+//! With [`RescoreOptions::schedule`], instructions also move within their blocks where that is predicted to be faster ([`Reordering`]), and
 //! everything in the file that refers to their addresses is updated.
 //!
 //! ```
@@ -44,9 +44,9 @@ use oriole_cubin::section::Content;
 use oriole_cubin::{Cubin, CubinIndex};
 use oriole_hardware::Profile;
 use oriole_hardware::machine::Machine;
-use oriole_hardware::occupancy::Launch;
+use oriole_hardware::occupancy::LaunchResources;
 use oriole_isa::{Control, Instruction, Target, decode};
-use oriole_sched::resource::Costs;
+use oriole_sched::resource::ResourceCosts;
 use rayon::prelude::*;
 
 use graph::FileInfo;
@@ -54,7 +54,7 @@ pub use kept_waits::ScoreboardEvent;
 use places::{BytePatch, CubinLayout, FunctionSite};
 use predict::TimingModel;
 use reorder::MoveConstraints;
-pub use reorder::{Reordering, When};
+pub use reorder::{ReorderCondition, Reordering};
 pub use tally::Tally;
 
 /// Size of an instruction in bytes.
@@ -65,18 +65,18 @@ const SCOREBOARD_STALL: u8 = 2;
 
 /// What to rewrite, and with which hardware model.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct RescoreOptions {
     /// Names of the functions to rewrite (section names without `.text.`); all functions if the list is empty.
     pub functions: Vec<String>,
     /// When a block gets a new instruction order; `None` keeps the order of all instructions.
-    pub schedule: Option<When>,
+    pub schedule: Option<ReorderCondition>,
     /// A hardware profile that replaces the built-in model.
     pub profile: Option<Arc<Profile>>,
 }
 
 /// Why a section is left unchanged. `at` is the number of an instruction in the section.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum UnchangedReason {
     /// No instruction of the table matches this word.
     Unknown { at: u64 },
     /// An indirect branch whose possible targets are not recorded in the file.
@@ -92,18 +92,20 @@ pub enum Obstacle {
     Refused(String),
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for UnchangedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = |at: u64| at * SIZE as u64;
         match self {
-            Obstacle::Unknown { at } => write!(f, "{:#06x}: the instruction table does not know this word", place(*at)),
-            Obstacle::UnknownTargets { at } => write!(f, "{:#06x}: the file does not say where this indirect branch goes", place(*at)),
-            Obstacle::LeavesSection { at } => write!(f, "{:#06x}: this branch leaves the section", place(*at)),
-            Obstacle::MixedCount { at } => {
+            UnchangedReason::Unknown { at } => write!(f, "{:#06x}: the instruction table does not know this word", place(*at)),
+            UnchangedReason::UnknownTargets { at } => {
+                write!(f, "{:#06x}: the file does not say where this indirect branch goes", place(*at))
+            }
+            UnchangedReason::LeavesSection { at } => write!(f, "{:#06x}: this branch leaves the section", place(*at)),
+            UnchangedReason::MixedCount { at } => {
                 write!(f, "{:#06x}: counts instructions with results together with others", place(*at))
             }
-            Obstacle::NotWhole => f.write_str("the section is not a whole number of instructions"),
-            Obstacle::Refused(reason) => f.write_str(reason),
+            UnchangedReason::NotWhole => f.write_str("the section is not a whole number of instructions"),
+            UnchangedReason::Refused(reason) => f.write_str(reason),
         }
     }
 }
@@ -120,7 +122,7 @@ pub struct RewrittenSection {
     /// Instruction words after; the same as `old` if there is an obstacle.
     pub new: Vec<u128>,
     /// Why the section was left unchanged.
-    pub obstacle: Option<Obstacle>,
+    pub obstacle: Option<UnchangedReason>,
     /// Number of waits added by [`RewrittenSection::wait_for`].
     pub added_waits: usize,
     /// The result of reordering, if it was requested.
@@ -139,7 +141,7 @@ impl RewrittenSection {
     /// Restores the original words and records `reason` as the obstacle.
     pub fn refuse(&mut self, reason: String) {
         self.new.clone_from(&self.old);
-        self.obstacle = Some(Obstacle::Refused(reason));
+        self.obstacle = Some(UnchangedReason::Refused(reason));
         self.patches.clear();
         self.moved = None;
         self.in_old_order = None;
@@ -223,7 +225,7 @@ impl Rescored {
 }
 
 /// Rewrites the control words of a cubin. Fails if the file cannot be read, or if the options do not fit it.
-pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
+pub fn rescore(data: &[u8], options: &RescoreOptions) -> Result<Rescored, String> {
     let cubin = Cubin::read(data).map_err(|error| error.to_string())?;
     let target = cubin.target().ok_or_else(|| format!("there is no table of instructions for {}", cubin.target_name()))?;
     if let Some(profile) = options.profile.as_ref().filter(|profile| profile.target != target) {
@@ -236,7 +238,7 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
     let places = cubin.places().map_err(|error| error.to_string())?;
     let index = CubinIndex::new(&cubin);
     let layout = CubinLayout::new(data, &index, &places);
-    let work = Work { layout: &layout, index: &index, target, machine: Hardware::of(target, options), schedule: options.schedule };
+    let work = Work { layout: &layout, index: &index, target, machine: RescoreModel::of(target, options), schedule: options.schedule };
     let chosen: HashSet<&str> = options.functions.iter().map(String::as_str).collect();
     let wanted: Vec<oriole_cubin::Function<'_>> =
         cubin.functions().filter(|function| chosen.is_empty() || chosen.contains(function.name)).collect();
@@ -253,18 +255,18 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
 }
 
 /// The hardware model that the results depend on.
-struct Hardware<'a> {
+struct RescoreModel<'a> {
     figures: oriole_hardware::Hardware<'a>,
-    costs: Costs,
+    costs: ResourceCosts,
     register_banks: usize,
 }
 
-impl Hardware<'_> {
-    fn of(target: Target, options: &Options) -> Hardware<'_> {
+impl RescoreModel<'_> {
+    fn of(target: Target, options: &RescoreOptions) -> RescoreModel<'_> {
         let figures = oriole_hardware::Hardware::new(target, options.profile.as_deref());
         let register_banks = figures.costs.register_banks as usize;
-        let costs = Costs::from_rates(figures.rates, figures.machine);
-        Hardware { figures, costs, register_banks }
+        let costs = ResourceCosts::from_rates(figures.rates, figures.machine);
+        RescoreModel { figures, costs, register_banks }
     }
 }
 
@@ -273,8 +275,8 @@ struct Work<'a> {
     layout: &'a CubinLayout<'a>,
     index: &'a CubinIndex<'a>,
     target: Target,
-    machine: Hardware<'a>,
-    schedule: Option<When>,
+    machine: RescoreModel<'a>,
+    schedule: Option<ReorderCondition>,
 }
 
 impl Work<'_> {
@@ -287,7 +289,7 @@ impl Work<'_> {
             function: function.name.to_owned(),
             new: old.clone(),
             old,
-            obstacle: (!tail.is_empty()).then_some(Obstacle::NotWhole),
+            obstacle: (!tail.is_empty()).then_some(UnchangedReason::NotWhole),
             added_waits: 0,
             schedule: None,
             in_old_order: None,
@@ -302,8 +304,8 @@ impl Work<'_> {
     }
 
     /// Computes new words for a section: control-flow graph, waits to keep, control words, and the new order if requested.
-    fn rewrite(&self, function: &oriole_cubin::Function<'_>, section: &mut RewrittenSection) -> Result<(), Obstacle> {
-        let unknown = |at: usize| Obstacle::Unknown { at: at as u64 };
+    fn rewrite(&self, function: &oriole_cubin::Function<'_>, section: &mut RewrittenSection) -> Result<(), UnchangedReason> {
+        let unknown = |at: usize| UnchangedReason::Unknown { at: at as u64 };
         let read = |(at, &word): (usize, &u128)| decode(word, self.target).ok_or_else(|| unknown(at));
         let decoded: Vec<Instruction> = section.old.iter().enumerate().map(read).collect::<Result<_, _>>()?;
         let branches = indirect_branches(self.index, function.name);
@@ -345,7 +347,7 @@ impl Work<'_> {
         // search.
         places::relocate_addresses(site, &(0..decoded.len()).collect::<Vec<_>>())?;
         let limits = limits(places::fixed_addresses(site, decoded)?);
-        let Hardware { figures, costs, register_banks } = &self.machine;
+        let RescoreModel { figures, costs, register_banks } = &self.machine;
         let timing = TimingModel { hardware: figures, costs, register_banks: *register_banks };
         let plan = reorder::plan(decoded, graph, waits, &limits, &timing);
         if plan.schedule.reordered > 0 {
@@ -385,7 +387,7 @@ fn warps_per_scheduler(machine: &Machine, block_threads: Option<u32>, registers:
     let most = machine.warps_per_scheduler();
     let warps = match block_threads {
         Some(threads) => {
-            let launch = Launch { threads, registers, static_shared, ..Launch::default() };
+            let launch = LaunchResources { threads, registers, static_shared, ..LaunchResources::default() };
             launch.occupancy(machine).map_or(most, |occupancy| occupancy.warps.div_ceil(machine.schedulers))
         }
         None => {

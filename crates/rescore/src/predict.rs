@@ -15,7 +15,7 @@
 
 use oriole_hardware::{Hardware, SchedClass};
 use oriole_isa::{Control, Instruction, RegFile, accesses};
-use oriole_sched::resource::Costs;
+use oriole_sched::resource::ResourceCosts;
 
 const SCOREBOARDS: usize = 6;
 const UNITS: usize = oriole_hardware::units::UNITS;
@@ -27,13 +27,13 @@ const ROUNDS: usize = 3;
 /// The hardware model that the prediction uses.
 pub struct TimingModel<'a> {
     pub hardware: &'a Hardware<'a>,
-    pub costs: &'a Costs,
+    pub costs: &'a ResourceCosts,
     pub register_banks: usize,
 }
 
 /// The timing properties of an instruction with its control word.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct PredictedInst {
     /// Execution unit.
     unit: usize,
     /// Cycles for which it occupies the unit.
@@ -52,8 +52,8 @@ pub struct Step {
     floor: u64,
 }
 
-impl Step {
-    pub fn new(instruction: &Instruction, control: Control, timing: &TimingModel<'_>) -> Step {
+impl PredictedInst {
+    pub fn new(instruction: &Instruction, control: Control, timing: &TimingModel<'_>) -> PredictedInst {
         let class = SchedClass::of(instruction);
         let time = timing.hardware.model.time(class);
         let usual = time.map_or(u64::from(timing.hardware.model.base_latency(class)), |time| time.usual.into());
@@ -65,7 +65,7 @@ impl Step {
             (slot.unwrap_or(SLOTS), access.first, access.count, is_kept)
         });
         let least = if control.stay { 1 } else { 2 };
-        Step {
+        PredictedInst {
             unit: timing.costs.unit(class),
             busy: timing.costs.cycles(class).max(1) as u64,
             wait: control.wait,
@@ -107,7 +107,7 @@ struct PredictedWarp {
 }
 
 /// Simulates a block with `warps` warps on one scheduler.
-pub fn run(steps: &[Step], warps: usize, is_loop: bool, banks: usize) -> Prediction {
+pub fn run(steps: &[PredictedInst], warps: usize, is_loop: bool, banks: usize) -> Prediction {
     let rounds = if is_loop { ROUNDS } else { 1 };
     let mut scheduler = WarpScheduler {
         steps,
@@ -137,7 +137,7 @@ pub fn run(steps: &[Step], warps: usize, is_loop: bool, banks: usize) -> Predict
 
 /// The state of the scheduler and of the resources that its warps share.
 struct WarpScheduler<'a> {
-    steps: &'a [Step],
+    steps: &'a [PredictedInst],
     total: usize,
     units: [u64; UNITS],
     banks: Vec<u64>,

@@ -28,7 +28,7 @@ use oriole_sched::pressure::{BlockLiveness, PressureTracker};
 use crate::fill::{self, FillChoice};
 use crate::graph::FlowGraph;
 use crate::kept_waits::KeptWaits;
-use crate::predict::{self, Prediction, Step, TimingModel};
+use crate::predict::{self, PredictedInst, Prediction, TimingModel};
 use crate::words;
 
 /// Maximum cost of a new order relative to the old one, in the mean over the numbers of warps.
@@ -47,7 +47,7 @@ const CORRECTIONS: usize = 3;
 
 /// When a block gets a new order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum When {
+pub enum ReorderCondition {
     /// If the new order is predicted to be faster.
     #[default]
     Faster,
@@ -63,7 +63,7 @@ pub struct MoveConstraints<'a> {
     pub is_relocated: &'a dyn Fn(usize) -> bool,
     /// Number of warps that can be resident per scheduler.
     pub warps: usize,
-    pub when: When,
+    pub when: ReorderCondition,
 }
 
 /// The result of reordering a section.
@@ -152,7 +152,7 @@ struct ReorderSearch<'a> {
     timing: &'a TimingModel<'a>,
     code: SchedCode,
     fixed_addresses: &'a BTreeSet<usize>,
-    when: When,
+    when: ReorderCondition,
     /// Numbers of warps for which orders are compared.
     samples: Vec<usize>,
     blocks: Vec<PredictedBlock>,
@@ -207,8 +207,8 @@ impl<'a> ReorderSearch<'a> {
             }
             let is_loop = block.successors.contains(&number);
             let is_in_loop = is_loop || in_cycles[number];
-            let steps: Vec<Step> =
-                block.range.clone().map(|number| Step::new(&self.decoded[number], self.controls[number], self.timing)).collect();
+            let steps: Vec<PredictedInst> =
+                block.range.clone().map(|number| PredictedInst::new(&self.decoded[number], self.controls[number], self.timing)).collect();
             let before = self.outcomes(&steps, is_loop);
             blocks.push(PredictedBlock { range: block.range.clone(), is_loop, is_in_loop, before });
         }
@@ -216,7 +216,7 @@ impl<'a> ReorderSearch<'a> {
     }
 
     /// Predicts a block for each number of warps.
-    fn outcomes(&self, steps: &[Step], is_loop: bool) -> Vec<Prediction> {
+    fn outcomes(&self, steps: &[PredictedInst], is_loop: bool) -> Vec<Prediction> {
         self.samples.iter().map(|&warps| predict::run(steps, warps, is_loop, self.timing.register_banks)).collect()
     }
 
@@ -298,11 +298,11 @@ impl<'a> ReorderSearch<'a> {
 
     /// Predicts a block in a new order.
     fn after(&self, block: &PredictedBlock, order: &[usize], controls: &[Control]) -> Vec<Prediction> {
-        let steps: Vec<Step> = block
+        let steps: Vec<PredictedInst> = block
             .range
             .clone()
             .map(|place| {
-                let mut step = Step::new(&self.decoded[order[place]], controls[place], self.timing);
+                let mut step = PredictedInst::new(&self.decoded[order[place]], controls[place], self.timing);
                 step.not_before(block.before[0].times[order[place] - block.range.start]);
                 step
             })
@@ -319,7 +319,7 @@ impl<'a> ReorderSearch<'a> {
         let saved = block.before[0].cost.saturating_sub(after[0].cost) / 2;
         let is_enough = mean <= MAX_RELATIVE_COST && (block.is_in_loop || saved >= MIN_SAVED_CYCLES);
         let is_worth_it = is_enough && ratios().all(|ratio| ratio <= MAX_RELATIVE_COST_OF_ANY);
-        (is_worth_it || self.when == When::Always).then_some(mean)
+        (is_worth_it || self.when == ReorderCondition::Always).then_some(mean)
     }
 
     /// Returns whether a new order satisfies the conditions that the dependence graph does not express.

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use oriole_hardware::{Hardware, Model};
 use oriole_isa::Target;
-use oriole_sched::resource::Costs;
+use oriole_sched::resource::ResourceCosts;
 
 use crate::graph::{FileInfo, build};
 use crate::kept_waits::find_kept_waits;
-use crate::predict::{self, Step, TimingModel};
-use crate::reorder::{MoveConstraints, TimedOrder, When, plan};
+use crate::predict::{self, PredictedInst, TimingModel};
+use crate::reorder::{MoveConstraints, ReorderCondition, TimedOrder, plan};
 use crate::tests::code;
 use crate::words::{assign_words, old_words};
 
@@ -30,7 +30,7 @@ const LATE_LOADS: [&str; 9] = [
 fn with_timing<T>(run: impl FnOnce(&TimingModel<'_>) -> T) -> T {
     let target = Target::parse("sm_90a").unwrap();
     let hardware = Hardware::built_in(target);
-    let costs = Costs::from_rates(hardware.rates, hardware.machine);
+    let costs = ResourceCosts::from_rates(hardware.rates, hardware.machine);
     run(&TimingModel { hardware: &hardware, costs: &costs, register_banks: 2 })
 }
 
@@ -44,7 +44,7 @@ fn planned(lines: &[&str], fixed_addresses: &[usize], warps: usize) -> TimedOrde
         fixed_addresses: fixed_addresses.iter().copied().collect::<BTreeSet<_>>(),
         is_relocated: &|_| false,
         warps,
-        when: When::Faster,
+        when: ReorderCondition::Faster,
     };
     with_timing(|timing| plan(&decoded, &graph, &waits, &limits, timing))
 }
@@ -226,8 +226,8 @@ fn an_order_is_hardly_slower_for_any_number_of_warps() {
     let waits = find_kept_waits(&decoded, &old_words(&decoded), &graph.blocks).unwrap();
     with_timing(|timing| {
         let old_controls = assign_words(&decoded, &graph, &waits, timing.hardware);
-        let steps = |order: &[usize], controls: &[oriole_isa::Control]| -> Vec<Step> {
-            order.iter().zip(controls).map(|(&number, &control)| Step::new(&decoded[number], control, timing)).collect()
+        let steps = |order: &[usize], controls: &[oriole_isa::Control]| -> Vec<PredictedInst> {
+            order.iter().zip(controls).map(|(&number, &control)| PredictedInst::new(&decoded[number], control, timing)).collect()
         };
         let before = steps(&(0..decoded.len()).collect::<Vec<_>>(), &old_controls);
         let after = steps(&new.order, &new.controls);
@@ -243,7 +243,7 @@ fn a_prediction_counts_stalls_waits_units_and_banks() {
     let run = |lines: &[&str], warps: usize, is_loop: bool| {
         let decoded = code(lines);
         with_timing(|timing| {
-            let steps: Vec<Step> = decoded.iter().map(|one| Step::new(one, one.control, timing)).collect();
+            let steps: Vec<PredictedInst> = decoded.iter().map(|one| PredictedInst::new(one, one.control, timing)).collect();
             predict::run(&steps, warps, is_loop, 2).issued
         })
     };

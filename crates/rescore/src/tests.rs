@@ -8,7 +8,7 @@ use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
 use crate::graph::{FileInfo, build};
 use crate::kept_waits::find_kept_waits;
 use crate::words::{assign_words, old_words};
-use crate::{Obstacle, SIZE, block_threads, warps_per_scheduler};
+use crate::{SIZE, UnchangedReason, block_threads, warps_per_scheduler};
 
 fn target() -> Target {
     Target::parse("sm_90a").unwrap()
@@ -26,7 +26,7 @@ pub fn code(lines: &[&str]) -> Vec<Instruction> {
 }
 
 /// Returns the new control words of the code.
-fn rescored(lines: &[&str]) -> Result<Vec<Control>, Obstacle> {
+fn rescored(lines: &[&str]) -> Result<Vec<Control>, UnchangedReason> {
     let info = FileInfo { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
     let decoded = code(lines);
     let graph = build(&decoded, &info)?;
@@ -83,7 +83,7 @@ fn mixed_counts_are_refused() {
         "[B------:R-:W-:Y:S04] DEPBAR.LE SB0, 0x1",
         "EXIT",
     ]);
-    assert_eq!(found, Err(Obstacle::MixedCount { at: 2 }));
+    assert_eq!(found, Err(UnchangedReason::MixedCount { at: 2 }));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction, Target};
 
 use crate::analysis::{Analysis, analyze};
-use crate::{Obstacle, SIZE};
+use crate::{SIZE, UnchangedReason};
 
 /// The explanation of one instruction's control word.
 #[derive(Clone, Debug)]
@@ -20,12 +20,12 @@ pub struct Explained {
 }
 
 /// Explains every instruction of a function. The result does not depend on the address of the function in the file.
-pub fn explain(index: &CubinIndex<'_>, function: &oriole_cubin::Function<'_>, target: Target) -> Result<Vec<Explained>, Obstacle> {
+pub fn explain(index: &CubinIndex<'_>, function: &oriole_cubin::Function<'_>, target: Target) -> Result<Vec<Explained>, UnchangedReason> {
     let Analysis { instructions, controls, reasons, .. } = analyze(index, function, &Hardware::built_in(target))?;
     let by_second = reasons.waits_by_waiting_inst(instructions.len());
     let mut by_first: Vec<Vec<Wait>> = vec![Vec::new(); instructions.len()];
     reasons.waits.iter().for_each(|wait| by_first[wait.first as usize].push(*wait));
-    let narrator = Narrator { instructions: &instructions, controls: &controls, reasons: &reasons };
+    let narrator = ExplanationFormatter { instructions: &instructions, controls: &controls, reasons: &reasons };
     let explained = controls
         .iter()
         .enumerate()
@@ -34,13 +34,13 @@ pub fn explain(index: &CubinIndex<'_>, function: &oriole_cubin::Function<'_>, ta
 }
 
 /// Formats the explanations.
-struct Narrator<'a> {
+struct ExplanationFormatter<'a> {
     instructions: &'a [Instruction],
     controls: &'a [Control],
     reasons: &'a StallAndWaitReasons,
 }
 
-impl Narrator<'_> {
+impl ExplanationFormatter<'_> {
     /// Returns the mnemonic and byte offset of an instruction.
     fn name(&self, number: usize) -> String {
         format!("{} at {:#06x}", self.instructions[number].opcode.mnemonic(), number * SIZE)

@@ -9,7 +9,7 @@ mod common;
 
 use oriole_driver::{BackendChoice, Options, Reports, ScheduleBackend, ScheduleMode, Scheduling, compile};
 use oriole_isa::Target;
-use oriole_rescore::{When, rescore};
+use oriole_rescore::{ReorderCondition, rescore};
 use oriole_sim::kernel_test::Setup;
 use oriole_sim::sass::Code;
 use oriole_sim::timing::{Effort, estimate};
@@ -64,7 +64,7 @@ struct Case {
     variant: String,
     options: Options,
     /// Whether to rescore the result, and when blocks get a new order.
-    rescore: Option<Option<When>>,
+    rescore: Option<Option<ReorderCondition>>,
 }
 
 fn options(target: &str) -> Options {
@@ -117,7 +117,7 @@ fn cases() -> Vec<Case> {
         }
     }
     for module in VARIED {
-        for (name, schedule) in [("rescored", None), ("rescheduled", Some(When::Always))] {
+        for (name, schedule) in [("rescored", None), ("rescheduled", Some(ReorderCondition::Always))] {
             cases.push(Case {
                 folder: "bench/kernels",
                 module: module.to_owned(),
@@ -150,7 +150,9 @@ fn line(case: &Case) -> String {
     let compiled = compile(&[&module], &case.options).unwrap_or_else(|errors| panic!("{name}: {}", errors[0]));
     let mut cubin = compiled.cubin.clone();
     if let Some(schedule) = case.rescore {
-        cubin = rescore(&cubin, &oriole_rescore::Options { schedule, ..oriole_rescore::Options::default() }).expect("a cubin").bytes();
+        cubin = rescore(&cubin, &oriole_rescore::RescoreOptions { schedule, ..oriole_rescore::RescoreOptions::default() })
+            .expect("a cubin")
+            .bytes();
     }
     let sum = |of: fn(&oriole_driver::FunctionReport) -> u32| compiled.functions.iter().map(of).sum::<u32>();
     let spills = sum(|function| function.spill_store_bytes + function.spill_load_bytes);

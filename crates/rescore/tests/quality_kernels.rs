@@ -14,7 +14,7 @@ use oriole_driver::{Compiled, Options, ScheduleBackend, ScheduleMode, Scheduling
 use oriole_isa::Target;
 use oriole_ptx::ast::Module;
 use oriole_rescore::why::explain;
-use oriole_rescore::{When, rescore};
+use oriole_rescore::{ReorderCondition, rescore};
 use rayon::prelude::*;
 
 use common::{code, digest, report, root};
@@ -87,7 +87,7 @@ fn explanations(cubin: &[u8], target: Target) -> String {
 struct Way {
     name: String,
     options: Options,
-    rescore: Option<Option<When>>,
+    rescore: Option<Option<ReorderCondition>>,
 }
 
 impl Way {
@@ -119,7 +119,7 @@ fn ways(module: &Module, position: usize) -> Vec<Way> {
         let mut way = Way { name: "sm_90a other schedulers".to_owned(), ..Way::new(hopper, 3) };
         way.options.scheduling = Scheduling::by(backend, mode);
         ways.push(way);
-        let when = number.is_multiple_of(2).then_some(When::Always);
+        let when = number.is_multiple_of(2).then_some(ReorderCondition::Always);
         ways.push(Way { name: "sm_90a rescored".to_owned(), rescore: Some(when), ..Way::new(hopper, 1) });
     }
     ways
@@ -130,7 +130,9 @@ fn result(file: &str, module: &Module, way: &Way) -> (Compiled, Vec<u8>) {
     let compiled = compile(&[module], &way.options).unwrap_or_else(|errors| panic!("{file} {}: {}", way.name, errors[0]));
     let mut cubin = compiled.cubin.clone();
     if let Some(schedule) = way.rescore {
-        cubin = rescore(&cubin, &oriole_rescore::Options { schedule, ..oriole_rescore::Options::default() }).expect("a cubin").bytes();
+        cubin = rescore(&cubin, &oriole_rescore::RescoreOptions { schedule, ..oriole_rescore::RescoreOptions::default() })
+            .expect("a cubin")
+            .bytes();
     }
     (compiled, cubin)
 }

@@ -13,7 +13,7 @@ use oriole_sched::check;
 use oriole_sched::code::from_machine;
 use oriole_sched::graph::GraphBuilder;
 use oriole_sched::pressure::{BlockLiveness, PressureTracker};
-use oriole_sched::resource::Costs;
+use oriole_sched::resource::ResourceCosts;
 
 fn instructions(count: usize) -> Vec<Instruction> {
     let mut code = Vec::with_capacity(count);
@@ -40,7 +40,7 @@ fn wide(count: usize) -> Vec<Instruction> {
     (0..count).map(|at| parse(&format!("STG.E desc[UR4][R4.64+{:#x}], R6", 4 * (at % 200_000))).expect("an instruction")).collect()
 }
 
-fn measure(backend: Backend, instructions: &[Instruction], costs: &Costs, model: &Model) -> (Duration, Duration, Duration) {
+fn measure(backend: Backend, instructions: &[Instruction], costs: &ResourceCosts, model: &Model) -> (Duration, Duration, Duration) {
     let count = instructions.len();
     let start = Instant::now();
     let code = from_machine::code(instructions);
@@ -73,7 +73,7 @@ fn main() {
     let is_measured = env::args().any(|argument| argument == "--bench");
     let target = Target::parse("sm_90a").expect("a target");
     let profile = Profile::of(target);
-    let costs = Costs::new(&profile);
+    let costs = ResourceCosts::new(&profile);
     let sizes: &[usize] = if is_measured { &[1_000, 15_000, 200_000] } else { &[1_000] };
     for &size in sizes {
         for (name, code) in [("mixed", instructions(size)), ("wide", wide(size))] {

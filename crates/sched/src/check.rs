@@ -23,7 +23,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::code::{AliasSpace, Item, MemAccess, MemAccessKind, OrderEffect, RegAccess, SchedCode};
+use crate::code::{AliasSpace, Item, MemAccess, MemAccessKind, OrderEffect, PortAccess, SchedCode};
 
 /// The first difference in behaviour that the checker found between the old and the new order of the items.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -99,7 +99,7 @@ pub fn check(code: &SchedCode, within: Range<usize>, new: &[usize]) -> Result<()
 /// Compares the records of one item in the old order (`before`) and in the new order (`after`). Returns a difference as an error.
 fn compare_records(code: &SchedCode, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), OrderViolation> {
     if let Some(place) = before.writers.iter().zip(&after.writers).position(|(before, after)| before != after) {
-        let (item_data, number) = (&code.items[item], |access: &RegAccess| access.register);
+        let (item_data, number) = (&code.items[item], |access: &PortAccess| access.register);
         let (reads, writes) = (code.reads(item_data).iter().map(number), code.writes(item_data).iter().map(number));
         let register = reads.chain(code.ordered_registers(item_data).iter().copied()).chain(writes).nth(place).unwrap_or_default();
         return Err(OrderViolation::Read { item, register });
@@ -167,7 +167,7 @@ const SPACE_HASH_FACTORS: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5
 /// Minus one modulo 2^64: the factor that removes members from a set.
 const SET_REMOVAL_FACTOR: u64 = u64::MAX;
 
-/// The base of an address: the hash of the address form ([`crate::code::Address::form`]), and each address register with its last writer
+/// The base of an address: the hash of the address form ([`crate::code::AccessAddress::form`]), and each address register with its last writer
 /// (position plus one; 0 for none). Two accesses with equal bases have the same base address, so their offsets decide whether they overlap.
 type ReplayedBase = (u64, Vec<(u32, u32)>);
 

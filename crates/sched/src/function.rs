@@ -28,14 +28,14 @@ use crate::code::{REGISTER_CLASS_COUNT, SchedCode, from_ir, from_machine};
 use crate::graph::GraphBuilder;
 use crate::in_flight::{InFlightResults, phi_registers};
 use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save_cycles};
-use crate::pressure::{BlockLiveness, Counts, PressureTracker};
+use crate::pressure::{BlockLiveness, PressureCounts, PressureTracker};
 use crate::report::target::{RegisterTarget, RegisterTargetBounds};
 use crate::report::trace::{AttemptVerdict, TracedAttempt};
-use crate::resource::Costs;
+use crate::resource::ResourceCosts;
 use crate::score::LOOP_MODEL;
 use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
-use oriole_hardware::occupancy::Launch;
+use oriole_hardware::occupancy::LaunchResources;
 use oriole_ir::analysis::{ControlFlow, Liveness, Loops};
 use oriole_ir::{Block, Function, Inst};
 use oriole_support::IndexVec;
@@ -56,7 +56,7 @@ pub struct Scheduler<'a> {
     /// The latency model of the target.
     pub model: &'a Model,
     /// For each latency class: its functional unit, and the cycles for which an instruction keeps the unit busy.
-    pub costs: &'a Costs,
+    pub costs: &'a ResourceCosts,
     /// Limits of the multiprocessor.
     pub machine: &'a Machine,
     /// The scheduling algorithm for a region.
@@ -74,7 +74,7 @@ pub struct Scheduler<'a> {
     /// Estimated execution times of called functions; `None` if they are unknown.
     pub calls: Option<&'a CallCosts>,
     /// Resources of a thread block besides registers; `None` if the block size is not declared.
-    pub launch: Option<Launch>,
+    pub launch: Option<LaunchResources>,
     /// Percentage of the warps resident with the original order that must stay resident with the new one; 100 keeps the occupancy.
     pub occupancy_percent: u32,
     /// Smaller values of `occupancy_percent` that the caller would accept for a faster schedule.
@@ -211,7 +211,7 @@ impl Scheduler<'_> {
             })
         };
         let chunks = split_into_chunks(function, self.backend.strategy().chunk_threshold_instructions());
-        let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASS_COUNT]);
+        let mut old_peaks: IndexVec<Block, PressureCounts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASS_COUNT]);
         let mut only_chunk_code = None;
         let mut in_flight = InFlightResults::new(self.model, numbers.empty().registers(), function);
         for chunk in &chunks {
@@ -397,7 +397,7 @@ impl Scheduler<'_> {
     }
 
     /// Returns the register target of each register class, for an original order with at most `live` live registers.
-    fn register_targets(&self, live: Counts) -> Counts {
+    fn register_targets(&self, live: PressureCounts) -> PressureCounts {
         [self.register_target(live[0]).registers, PREDICATE_REGISTER_COUNT - 1, PREDICATE_REGISTER_COUNT - 1, self.uniform_limit as i32 - 8]
     }
 }

@@ -17,8 +17,8 @@
 //! ```
 
 use crate::code::Item;
-use crate::pressure::Counts;
-use crate::resource::Costs;
+use crate::pressure::PressureCounts;
+use crate::resource::ResourceCosts;
 use crate::score::{Score, busiest_unit_cycles};
 
 /// Estimated cost of one block under one register budget.
@@ -50,7 +50,7 @@ struct BudgetEstimate {
     /// Resident warps with this budget, in percent of those with the normal budget.
     occupancy_percent: u32,
     /// The budget: maximum number of live registers of each class.
-    allowed: Counts,
+    allowed: PressureCounts,
     /// Maximum number of live general registers over all blocks.
     peak: i32,
     /// The estimate of each block.
@@ -59,7 +59,7 @@ struct BudgetEstimate {
 
 impl BudgetEstimate {
     /// Creates the estimate of a budget, to which no block has been added yet.
-    fn new(occupancy_percent: u32, allowed: Counts) -> BudgetEstimate {
+    fn new(occupancy_percent: u32, allowed: PressureCounts) -> BudgetEstimate {
         BudgetEstimate { occupancy_percent, allowed, peak: 0, blocks: Vec::new() }
     }
 
@@ -105,7 +105,7 @@ impl OccupancyTradeoff {
     /// resident, and maximum number of live registers of each class.
     ///
     /// Budgets in `others` that allow no more general registers than `normal` are dropped.
-    pub(crate) fn new(normal: (u32, Counts), others: impl Iterator<Item = (u32, Counts)>) -> OccupancyTradeoff {
+    pub(crate) fn new(normal: (u32, PressureCounts), others: impl Iterator<Item = (u32, PressureCounts)>) -> OccupancyTradeoff {
         let others = others.filter(|(_, allowed)| allowed[0] > normal.1[0]);
         OccupancyTradeoff {
             normal_budget: BudgetEstimate::new(normal.0, normal.1),
@@ -121,10 +121,10 @@ impl OccupancyTradeoff {
         &mut self,
         executions: f64,
         items: &[Item],
-        costs: &Costs,
+        costs: &ResourceCosts,
         normal: BlockOutcome,
         wants_more_registers: bool,
-        mut schedule_with: impl FnMut(Counts) -> BlockOutcome,
+        mut schedule_with: impl FnMut(PressureCounts) -> BlockOutcome,
     ) {
         let busiest_unit_cycles = busiest_unit_cycles(items, costs);
         let note = |budget: &mut BudgetEstimate, outcome: BlockOutcome| {
@@ -173,7 +173,7 @@ mod tests {
 
     fn reduced_occupancy(normal: BlockOutcome, other: BlockOutcome, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
         let target = Target::parse("sm_90a").unwrap();
-        let costs = Costs::from_rates(Rates::of(target), Machine::of(target));
+        let costs = ResourceCosts::from_rates(Rates::of(target), Machine::of(target));
         let code = from_machine::code(&[parse("FADD R2, R0, R1").unwrap(), parse("FADD R3, R2, R0").unwrap()]);
         let mut tradeoff = OccupancyTradeoff::new((100, [32, 6, 6, 50]), [(50, [64, 6, 6, 50])].into_iter());
         tradeoff.add(1.0, &code.items, &costs, normal, true, |_| other);

@@ -26,7 +26,7 @@ use std::ops::Range;
 use crate::code::{Item, REGISTER_CLASS_COUNT, SchedCode};
 
 /// A number of registers for each [`crate::code::RegisterClass`].
-pub type Counts = [i32; REGISTER_CLASS_COUNT];
+pub type PressureCounts = [i32; REGISTER_CLASS_COUNT];
 
 /// Liveness of one register group (the registers of one value, which become live and dead together).
 #[derive(Clone, Copy, Default)]
@@ -50,9 +50,9 @@ pub struct PressureTracker {
     /// Register groups whose state may differ from the default and must be reset for the next block.
     touched_groups: Vec<u32>,
     /// Number of registers of each class that are live at the current position.
-    live: Counts,
+    live: PressureCounts,
     /// Maximum of `live` since the start of the block.
-    peak: Counts,
+    peak: PressureCounts,
 }
 
 /// Register groups that are live at the start and at the end of a block.
@@ -142,7 +142,7 @@ impl PressureTracker {
     }
 
     /// Returns how the number of live registers of each class would change if `item` were scheduled next.
-    pub fn change(&self, code: &SchedCode, item: &Item) -> Counts {
+    pub fn change(&self, code: &SchedCode, item: &Item) -> PressureCounts {
         let mut change = [0; REGISTER_CLASS_COUNT];
         let mut add = |group: u32, sign: i32| {
             let group = code.groups()[group as usize];
@@ -209,12 +209,12 @@ impl PressureTracker {
     }
 
     /// Returns the number of live registers of each class at the current position.
-    pub fn live(&self) -> Counts {
+    pub fn live(&self) -> PressureCounts {
         self.live
     }
 
     /// Returns the maximum number of live registers of each class since the start of the block.
-    pub fn peak(&self) -> Counts {
+    pub fn peak(&self) -> PressureCounts {
         self.peak
     }
 }

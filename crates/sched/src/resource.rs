@@ -13,7 +13,7 @@
 //!
 //! [`ResourceTracker::schedule`] does all three steps. It returns the [`UndoRecord`] with which [`ResourceTracker::undo`] removes the
 //! instruction, for schedulers that backtrack: the strategy `backtracking` takes its decisions back with it. The other strategies use
-//! [`Costs`] only.
+//! [`ResourceCosts`] only.
 
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::{Rates, UNITS, Unit};
@@ -122,7 +122,7 @@ pub(crate) struct ResourceNeeds {
 /// For each scheduling class, the functional unit of its instructions, and the cycles for which an instruction occupies the unit; also some
 /// limits of the machine.
 #[derive(Clone, Debug)]
-pub struct Costs {
+pub struct ResourceCosts {
     /// For each class, the index of its unit, and cycles that an instruction occupies the unit.
     classes: Vec<(usize, i32)>,
     /// Number of scoreboards of a warp.
@@ -133,20 +133,20 @@ pub struct Costs {
     issue_cycles: u32,
 }
 
-impl Costs {
+impl ResourceCosts {
     /// Returns the costs for a hardware profile. Where no rate is known, an instruction occupies its unit for one cycle.
-    pub fn new(profile: &Profile) -> Costs {
-        Costs::from_rates(&profile.rates, &profile.machine)
+    pub fn new(profile: &Profile) -> ResourceCosts {
+        ResourceCosts::from_rates(&profile.rates, &profile.machine)
     }
 
     /// Returns the costs for a machine with the given rates of its units. Where no rate is known, an instruction occupies its unit for one
     /// cycle.
-    pub fn from_rates(rates: &Rates, machine: &Machine) -> Costs {
+    pub fn from_rates(rates: &Rates, machine: &Machine) -> ResourceCosts {
         let cost = |class: SchedClass| {
             let cycles = ThroughputClass::of(class).cycles(rates, machine).unwrap_or(1);
             (class.unit().index(), cycles as i32)
         };
-        Costs {
+        ResourceCosts {
             classes: oriole_hardware::Classes::get().all().map(cost).collect(),
             scoreboards: machine.scoreboards as usize,
             dual_issue: machine.dual_issue,
@@ -156,8 +156,8 @@ impl Costs {
 
     /// Returns the costs if `warps` warps execute the same code at the same time: each instruction then takes an issue slot, and occupies
     /// its unit, once for each of these warps.
-    pub(crate) fn in_step(&self, warps: u32) -> Costs {
-        Costs {
+    pub(crate) fn in_step(&self, warps: u32) -> ResourceCosts {
+        ResourceCosts {
             classes: self.classes.iter().map(|&(unit, cycles)| (unit, cycles * warps as i32)).collect(),
             issue_cycles: self.issue_cycles * warps,
             ..*self
@@ -182,8 +182,8 @@ impl Costs {
 
     /// Returns the costs of the same machine with dual issue.
     #[cfg(test)]
-    pub(crate) fn with_dual_issue(self) -> Costs {
-        Costs { dual_issue: true, ..self }
+    pub(crate) fn with_dual_issue(self) -> ResourceCosts {
+        ResourceCosts { dual_issue: true, ..self }
     }
 
     /// Returns whether an instruction of class `first` and one of class `second` after it may issue in the same cycle if they are
@@ -206,30 +206,30 @@ impl Costs {
 
 /// A set of registers, by register class and number.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(crate) struct RegisterSet {
+pub(crate) struct ClassRegisters {
     /// The members as bits: register `index` of a class is bit `index * MAX_REGISTER_CLASSES + class`.
     words: Vec<u64>,
 }
 
-impl RegisterSet {
+impl ClassRegisters {
     /// Number of register classes for which the set has room.
     const MAX_REGISTER_CLASSES: u32 = 8;
 
     /// Returns the index of the word, and the mask of the bit, that represent a register.
     fn word_and_mask(class: u8, index: u32) -> (usize, u64) {
-        let at = index * RegisterSet::MAX_REGISTER_CLASSES + u32::from(class);
+        let at = index * ClassRegisters::MAX_REGISTER_CLASSES + u32::from(class);
         ((at / 64) as usize, 1 << (at % 64))
     }
 
     /// Returns whether a register is in the set.
     pub(crate) fn contains(&self, class: u8, index: u32) -> bool {
-        let (word, bit) = RegisterSet::word_and_mask(class, index);
+        let (word, bit) = ClassRegisters::word_and_mask(class, index);
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
     /// Adds a register. Returns whether it was not in the set before.
     pub(crate) fn insert(&mut self, class: u8, index: u32) -> bool {
-        let (word, bit) = RegisterSet::word_and_mask(class, index);
+        let (word, bit) = ClassRegisters::word_and_mask(class, index);
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);
         }
@@ -240,7 +240,7 @@ impl RegisterSet {
 
     /// Removes a register from the set.
     pub(crate) fn remove(&mut self, class: u8, index: u32) {
-        let (word, bit) = RegisterSet::word_and_mask(class, index);
+        let (word, bit) = ClassRegisters::word_and_mask(class, index);
         if let Some(word) = self.words.get_mut(word) {
             *word &= !bit;
         }
@@ -260,7 +260,7 @@ struct CurrentInstCost {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResourceTracker {
     /// Registers that have had their last use and are not live.
-    consumed: RegisterSet,
+    consumed: ClassRegisters,
     /// Costs of the instruction that is being added.
     current_inst: CurrentInstCost,
 }
@@ -358,7 +358,7 @@ impl ResourceTracker {
 }
 
 /// Adds each element of `more` to the same element of `sum`.
-pub fn add_elementwise(sum: &mut ResourceVector, more: &ResourceVector) {
+pub(crate) fn add_elementwise(sum: &mut ResourceVector, more: &ResourceVector) {
     for (sum, more) in sum.iter_mut().zip(more) {
         *sum += more;
     }
@@ -371,13 +371,13 @@ mod tests {
     use oriole_isa::{Target, accesses, parse};
 
     /// Returns the unit costs of a target that is given by name.
-    fn costs(target: &str) -> Costs {
-        Costs::new(&Profile::of(Target::parse(target).unwrap()))
+    fn costs(target: &str) -> ResourceCosts {
+        ResourceCosts::new(&Profile::of(Target::parse(target).unwrap()))
     }
 
     #[test]
     fn registers_of_all_classes_are_distinct() {
-        let mut set = RegisterSet::default();
+        let mut set = ClassRegisters::default();
         for index in 0..32 {
             for class in 0..8 {
                 assert!(!set.contains(class, index), "{class} {index}");

@@ -28,7 +28,7 @@ use crate::backend::measure_allocated_region;
 use crate::code::products::ProductRegisters;
 use crate::code::{Item, from_ir, from_machine};
 use crate::graph::GraphBuilder;
-use crate::resource::Costs;
+use crate::resource::ResourceCosts;
 
 /// Model of the estimated execution counts of blocks: ten iterations per loop, up to six nested loops.
 pub(crate) const LOOP_MODEL: LoopModel = LoopModel { max_depth: 6, ..LoopModel::TEN_ITERATIONS };
@@ -62,7 +62,7 @@ impl Score {
 
 /// Returns the number of cycles for which one warp keeps the busiest unit busy, or the number of issue slots that it needs if that is
 /// larger.
-pub(crate) fn busiest_unit_cycles(items: &[Item], costs: &Costs) -> f64 {
+pub(crate) fn busiest_unit_cycles(items: &[Item], costs: &ResourceCosts) -> f64 {
     let mut busy = [0; UNITS];
     let mut issued = 0;
     for item in items.iter().filter(|item| item.opcode.is_some()) {
@@ -78,7 +78,7 @@ fn issue_cycles_with_conflicts(items: &[Item], conflict_cycles: i32) -> f64 {
 }
 
 /// Returns the score of a function on physical registers, with `warps` resident warps per warp scheduler.
-pub fn score(function: &Function, model: &Model, costs: &Costs, warps: u32) -> Score {
+pub fn score(function: &Function, model: &Model, costs: &ResourceCosts, warps: u32) -> Score {
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
     // Start at one cycle, so that the geometric mean of an empty function is not zero.

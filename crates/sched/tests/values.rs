@@ -10,7 +10,7 @@ use oriole_isa::Target;
 use oriole_sched::backend::{Backend, Knobs, ScheduleMode};
 use oriole_sched::function::{Scheduler, Stats};
 use oriole_sched::report::trace::AttemptVerdict;
-use oriole_sched::resource::Costs;
+use oriole_sched::resource::ResourceCosts;
 
 fn run(text: &str, mode: ScheduleMode, registers: u32) -> (Vec<String>, Stats) {
     run_by(Backend::A, text, mode, registers)
@@ -23,7 +23,7 @@ fn run_by(backend: Backend, text: &str, mode: ScheduleMode, registers: u32) -> (
         backend,
         knobs: Knobs::default(),
         model: Model::of(target),
-        costs: &Costs::from_rates(Rates::of(target), Machine::of(target)),
+        costs: &ResourceCosts::from_rates(Rates::of(target), Machine::of(target)),
         machine: Machine::of(target),
         mode,
         register_limit: registers,

@@ -4,8 +4,8 @@
 
 use std::time::Instant;
 
-use oriole_sim::ptx::{Options, Program};
-use oriole_sim::{Launch, Memory};
+use oriole_sim::ptx::{PtxOptions, PtxProgram};
+use oriole_sim::{GlobalMemory, Launch};
 
 const INTEGER: &str = "mad.lo.u32 %r1, %r1, 1664525, 1013904223;\nshr.u32 %r2, %r1, 7;\nxor.b32 %r3, %r3, %r2;\nadd.u32 %r4, %r4, %r3;\n\
                        and.b32 %r5, %r4, %r1;\nsub.u32 %r3, %r3, %r5;\nmax.s32 %r4, %r4, %r2;";
@@ -25,15 +25,15 @@ fn kernel(body: &str) -> String {
 }
 
 fn main() {
-    let checks = Options::default();
-    let no_checks = Options { undefined_values: false, races: false, ..Options::default() };
+    let checks = PtxOptions::default();
+    let no_checks = PtxOptions { undefined_values: false, races: false, ..PtxOptions::default() };
     for (name, body, count) in [("integer", INTEGER, 20_000_u32), ("float", FLOAT, 5_000), ("shared memory", SHARED, 5_000)] {
         for (how, options) in [("with all checks", &checks), ("without checks", &no_checks)] {
             let text = kernel(body);
             let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
             assert!(checked.is_valid(), "{:?}", checked.diagnostics);
-            let program = Program::new(&checked.module, text.as_bytes()).expect("the kernel is supported");
-            let mut memory = Memory::new();
+            let program = PtxProgram::new(&checked.module, text.as_bytes()).expect("the kernel is supported");
+            let mut memory = GlobalMemory::new();
             let out = memory.allocate("out", vec![0; 1024]);
             let arguments = vec![out.to_le_bytes().to_vec(), count.to_le_bytes().to_vec()];
             let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [256, 1, 1], cluster: None, shared_bytes: 0, arguments };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use oriole_sim::sass::kernel_test::run;
-use oriole_sim::sass::{Options, Silent, Trace};
+use oriole_sim::sass::{GridOptions, Silent, Trace};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,7 +24,7 @@ fn main() {
     let start = Instant::now();
     let mut instructions = 0;
     let (mut passed, mut missing, mut failed) = (0, 0, 0);
-    let options = Options::limited(1 << 24);
+    let options = GridOptions::limited(1 << 24);
     for file in files {
         let name = file.strip_prefix(tests).unwrap_or(&file).with_extension("");
         if !name.to_string_lossy().contains(filter) {

@@ -9,7 +9,7 @@ use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::Mode;
 use oriole_sem::format::{F16, F32};
 
-use crate::memory::Memory;
+use crate::memory::GlobalMemory;
 
 /// Number of bits of the number of a texture header in a handle.
 const HEADER_BITS: u32 = 20;
@@ -31,14 +31,14 @@ pub(crate) struct Texel {
 
 /// What a surface access outside of the surface does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outside {
+pub(crate) enum OutsideAccess {
     Trap,
     Clamp,
     /// Reads zero; writes nothing.
     Zero,
 }
 
-impl Memory {
+impl GlobalMemory {
     /// Creates a texture or surface. Returns its handle, and the address of its contents.
     pub fn create_image(&mut self, name: &str, image: &Image) -> (u64, u64) {
         let address = self.allocate(name, KernelTest::initial_bytes(image.element, image.count(), &image.fill));
@@ -81,7 +81,13 @@ impl Memory {
     }
 
     /// Reads bytes of a surface. Coordinates are bytes in x, rows in y and layers in z.
-    pub(crate) fn read_surface(&self, image: &DeviceImage, place: [i32; 3], bytes: usize, outside: Outside) -> Result<Vec<u8>, String> {
+    pub(crate) fn read_surface(
+        &self,
+        image: &DeviceImage,
+        place: [i32; 3],
+        bytes: usize,
+        outside: OutsideAccess,
+    ) -> Result<Vec<u8>, String> {
         match image.surface_address(place, bytes, outside)? {
             Some(address) => Ok(self.read_unaligned(address, bytes)),
             None => Ok(vec![0; bytes]),
@@ -89,7 +95,13 @@ impl Memory {
     }
 
     /// Writes bytes of a surface.
-    pub(crate) fn write_surface(&mut self, image: &DeviceImage, place: [i32; 3], bytes: &[u8], outside: Outside) -> Result<(), String> {
+    pub(crate) fn write_surface(
+        &mut self,
+        image: &DeviceImage,
+        place: [i32; 3],
+        bytes: &[u8],
+        outside: OutsideAccess,
+    ) -> Result<(), String> {
         let Some(address) = image.surface_address(place, bytes.len(), outside)? else { return Ok(()) };
         for (offset, &byte) in bytes.iter().enumerate() {
             let place = self.write(address + offset as u64, 1).map_err(|_| "a surface without contents".to_owned())?;
@@ -108,7 +120,7 @@ impl DeviceImage {
     }
 
     /// Returns the address of bytes of a surface; `None` if they are outside and nothing is accessed.
-    fn surface_address(&self, [x, y, z]: [i32; 3], bytes: usize, outside: Outside) -> Result<Option<u64>, String> {
+    fn surface_address(&self, [x, y, z]: [i32; 3], bytes: usize, outside: OutsideAccess) -> Result<Option<u64>, String> {
         let texel_bytes = self.image.element.bytes() as u32 * self.image.channels;
         let [width, height, depth] = self.image.size;
         let row_bytes = width * texel_bytes;
@@ -119,9 +131,9 @@ impl DeviceImage {
         let is_inside = [x, y, z].iter().zip(limits).all(|(&place, limit)| u32::try_from(place).is_ok_and(|place| place <= limit));
         let place = match outside {
             _ if is_inside => [x, y, z].map(|place| place as u32),
-            Outside::Trap => return Err(format!("{bytes} bytes at {:?} are outside of the surface", [x, y, z])),
-            Outside::Zero => return Ok(None),
-            Outside::Clamp => std::array::from_fn(|axis| ([x, y, z][axis].max(0) as u32).min(limits[axis])),
+            OutsideAccess::Trap => return Err(format!("{bytes} bytes at {:?} are outside of the surface", [x, y, z])),
+            OutsideAccess::Zero => return Ok(None),
+            OutsideAccess::Clamp => std::array::from_fn(|axis| ([x, y, z][axis].max(0) as u32).min(limits[axis])),
         };
         let row = u64::from(place[2]) * u64::from(height) + u64::from(place[1]);
         Ok(Some(self.address + row * u64::from(row_bytes) + u64::from(place[0])))
@@ -134,10 +146,10 @@ pub(crate) mod tests {
     use oriole_kernel_test::{ParameterValue, parse};
 
     /// Creates a texture or surface from its description.
-    pub(crate) fn image(text: &str) -> (Memory, DeviceImage) {
+    pub(crate) fn image(text: &str) -> (GlobalMemory, DeviceImage) {
         let header = format!("// kernel-test 1\n// kernel: k\n// param t: {text}\n// param o: u32[1] = zero\n// expect o: exact = 0\n");
         let ParameterValue::Image(image) = parse(&header).unwrap().parameters.remove(0).value else { panic!("no image") };
-        let mut memory = Memory::new();
+        let mut memory = GlobalMemory::new();
         let (handle, _) = memory.create_image("t", &image);
         let found = memory.image(handle as u32).unwrap();
         (memory, found)
@@ -146,11 +158,11 @@ pub(crate) mod tests {
     #[test]
     fn surfaces_are_read_by_bytes() {
         let (mut memory, image) = image("surface u16x2 2x3 = index");
-        assert_eq!(memory.read_surface(&image, [4, 2, 0], 4, Outside::Trap).unwrap(), [10, 0, 11, 0]);
-        assert_eq!(memory.read_surface(&image, [8, 1, 0], 4, Outside::Zero).unwrap(), [0; 4]);
-        assert_eq!(memory.read_surface(&image, [8, -1, 0], 4, Outside::Clamp).unwrap(), [2, 0, 3, 0]);
-        assert!(memory.read_surface(&image, [0, 3, 0], 4, Outside::Trap).is_err());
-        memory.write_surface(&image, [2, 0, 0], &[7, 8], Outside::Trap).unwrap();
-        assert_eq!(memory.read_surface(&image, [0, 0, 0], 8, Outside::Trap).unwrap(), [0, 0, 7, 8, 2, 0, 3, 0]);
+        assert_eq!(memory.read_surface(&image, [4, 2, 0], 4, OutsideAccess::Trap).unwrap(), [10, 0, 11, 0]);
+        assert_eq!(memory.read_surface(&image, [8, 1, 0], 4, OutsideAccess::Zero).unwrap(), [0; 4]);
+        assert_eq!(memory.read_surface(&image, [8, -1, 0], 4, OutsideAccess::Clamp).unwrap(), [2, 0, 3, 0]);
+        assert!(memory.read_surface(&image, [0, 3, 0], 4, OutsideAccess::Trap).is_err());
+        memory.write_surface(&image, [2, 0, 0], &[7, 8], OutsideAccess::Trap).unwrap();
+        assert_eq!(memory.read_surface(&image, [0, 0, 0], 8, OutsideAccess::Trap).unwrap(), [0, 0, 7, 8, 2, 0, 3, 0]);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use oriole_kernel_test::{Difference, Element, KernelTest, ParameterValue};
 
 use crate::tensor_map::TensorMap;
-use crate::{Launch, Memory};
+use crate::{GlobalMemory, Launch};
 
 /// An engine that runs kernels.
 pub trait Engine {
@@ -13,20 +13,20 @@ pub trait Engine {
     type Error: fmt::Display;
 
     /// Runs a launch to completion.
-    fn launch(&mut self, launch: &Launch, memory: &mut Memory) -> Result<(), Self::Error>;
+    fn launch(&mut self, launch: &Launch, memory: &mut GlobalMemory) -> Result<(), Self::Error>;
 }
 
-impl<E: fmt::Display, F: FnMut(&Launch, &mut Memory) -> Result<(), E>> Engine for F {
+impl<E: fmt::Display, F: FnMut(&Launch, &mut GlobalMemory) -> Result<(), E>> Engine for F {
     type Error = E;
 
-    fn launch(&mut self, launch: &Launch, memory: &mut Memory) -> Result<(), E> {
+    fn launch(&mut self, launch: &Launch, memory: &mut GlobalMemory) -> Result<(), E> {
         self(launch, memory)
     }
 }
 
 /// The reason a kernel test fails.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Failure<E> {
+pub enum TestFailure<E> {
     /// The engine reported an error.
     Engine(E),
     /// Buffers differ from the expectation: the first wrong element of each.
@@ -35,15 +35,15 @@ pub enum Failure<E> {
     UnknownBuffer(String),
 }
 
-impl<E: fmt::Display> fmt::Display for Failure<E> {
+impl<E: fmt::Display> fmt::Display for TestFailure<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Engine(error) => error.fmt(f),
-            Failure::Differences(differences) => {
+            TestFailure::Engine(error) => error.fmt(f),
+            TestFailure::Differences(differences) => {
                 let lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
                 f.write_str(&lines.join("; "))
             }
-            Failure::UnknownBuffer(name) => write!(f, "the test has no buffer {name}"),
+            TestFailure::UnknownBuffer(name) => write!(f, "the test has no buffer {name}"),
         }
     }
 }
@@ -51,7 +51,7 @@ impl<E: fmt::Display> fmt::Display for Failure<E> {
 /// A launch and its memory, with the buffers of a test allocated.
 pub struct Setup {
     pub launch: Launch,
-    pub memory: Memory,
+    pub memory: GlobalMemory,
     /// For each buffer, texture and surface its name, its element type, and the address of its contents.
     buffers: Vec<(String, Element, u64)>,
 }
@@ -59,7 +59,7 @@ pub struct Setup {
 impl Setup {
     /// Allocates and fills the buffers of a test.
     pub fn new(test: &KernelTest) -> Setup {
-        let mut memory = Memory::new();
+        let mut memory = GlobalMemory::new();
         let mut buffers = Vec::new();
         let arguments = test.parameters.iter().map(|parameter| match &parameter.value {
             ParameterValue::Buffer { element, count, fill } => {
@@ -117,12 +117,12 @@ impl Setup {
 }
 
 /// Runs a test in an engine and compares the results.
-pub fn run<E: Engine>(test: &KernelTest, engine: &mut E) -> Result<(), Failure<E::Error>> {
+pub fn run<E: Engine>(test: &KernelTest, engine: &mut E) -> Result<(), TestFailure<E::Error>> {
     let mut setup = Setup::new(test);
-    engine.launch(&setup.launch, &mut setup.memory).map_err(Failure::Engine)?;
+    engine.launch(&setup.launch, &mut setup.memory).map_err(TestFailure::Engine)?;
     match setup.differences(test) {
         Ok(differences) if differences.is_empty() => Ok(()),
-        Ok(differences) => Err(Failure::Differences(differences)),
-        Err(name) => Err(Failure::UnknownBuffer(name)),
+        Ok(differences) => Err(TestFailure::Differences(differences)),
+        Err(name) => Err(TestFailure::UnknownBuffer(name)),
     }
 }

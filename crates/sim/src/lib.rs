@@ -4,9 +4,10 @@
 //! - [`sass`] executes the decoded bytes of a cubin like the hardware;
 //! - [`timing`] estimates the cycles of a launch, [`hazard`] and [`verify`] check control words and encodings.
 //!
-//! None of them uses the compiler, so each can check the compiler's output. Both engines run a [`Launch`] on a [`Memory`], so the same
+//! None of them uses the compiler, so each can check the compiler's output. Both engines run a [`Launch`] on a [`GlobalMemory`], so the same
 //! kernel test runs in either ([`kernel_test`]).
 
+mod filter;
 pub mod hazard;
 mod image;
 pub mod kernel_test;
@@ -18,7 +19,7 @@ mod tensor_map;
 pub mod timing;
 pub mod verify;
 
-pub use memory::{Fault, FaultKind, Memory};
+pub use memory::{AccessFault, FaultKind, GlobalMemory};
 
 /// A kernel launch: the kernel's name, the grid, and the arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]

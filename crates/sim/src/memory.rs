@@ -1,6 +1,6 @@
 //! Simulated global memory: separate allocations with unmapped addresses between them.
 //!
-//! An access that is not inside one allocation, or not aligned to its size, is a [`Fault`], as on a GPU. Allocations start at multiples of
+//! An access that is not inside one allocation, or not aligned to its size, is an [`AccessFault`], as on a GPU. Allocations start at multiples of
 //! 64 KiB and are at least 64 KiB apart, so that an index slightly out of bounds never hits another allocation.
 
 use crate::image::DeviceImage;
@@ -12,9 +12,9 @@ const SPACING: u64 = 0x1_0000;
 
 /// Global memory of the simulated device.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub struct GlobalMemory {
     /// Sorted by address.
-    allocations: Vec<Allocation>,
+    allocations: Vec<MemoryRange>,
     /// Address of the next allocation.
     next: u64,
     /// Bytes allocated by the running program (`malloc`).
@@ -25,7 +25,7 @@ pub struct Memory {
 
 /// A contiguous range of global memory.
 #[derive(Clone, Debug)]
-struct Allocation {
+struct MemoryRange {
     base: u64,
     name: String,
     bytes: Vec<u8>,
@@ -33,7 +33,7 @@ struct Allocation {
 
 /// An invalid access: outside all allocations, or not aligned to its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct AccessFault {
     pub address: u64,
     pub bytes: usize,
     pub kind: FaultKind,
@@ -49,22 +49,22 @@ pub enum FaultKind {
     Misaligned,
 }
 
-impl Memory {
+impl GlobalMemory {
     pub fn new() -> Self {
-        Memory { allocations: Vec::new(), next: FIRST_ADDRESS, heap_bytes: 0, images: Vec::new() }
+        GlobalMemory { allocations: Vec::new(), next: FIRST_ADDRESS, heap_bytes: 0, images: Vec::new() }
     }
 
     /// Makes an allocation with these contents and returns its address.
     pub fn allocate(&mut self, name: &str, bytes: Vec<u8>) -> u64 {
         let base = self.next;
         self.next = (base + bytes.len() as u64 + SPACING).next_multiple_of(SPACING);
-        self.allocations.push(Allocation { base, name: name.to_owned(), bytes });
+        self.allocations.push(MemoryRange { base, name: name.to_owned(), bytes });
         base
     }
 
     /// Allocates memory for the running program and returns its address, or `None` if the heap would exceed `limit` bytes. Freed memory is
     /// not reused.
-    pub fn allocate_heap(&mut self, bytes: u64, limit: u64, fill: u8) -> Option<u64> {
+    pub(crate) fn allocate_heap(&mut self, bytes: u64, limit: u64, fill: u8) -> Option<u64> {
         let left = limit.saturating_sub(self.heap_bytes);
         let size = usize::try_from(bytes).ok().filter(|_| bytes <= left)?;
         self.heap_bytes += bytes;
@@ -75,18 +75,18 @@ impl Memory {
     pub fn place(&mut self, name: &str, base: u64, bytes: &[u8]) {
         let at = self.allocations.partition_point(|allocation| allocation.base < base);
         if self.allocations.get(at).is_none_or(|allocation| allocation.base != base) {
-            self.allocations.insert(at, Allocation { base, name: name.to_owned(), bytes: bytes.to_vec() });
+            self.allocations.insert(at, MemoryRange { base, name: name.to_owned(), bytes: bytes.to_vec() });
         }
     }
 
     /// Returns the bytes of a read access.
-    pub fn read(&self, address: u64, bytes: usize) -> Result<&[u8], Fault> {
+    pub fn read(&self, address: u64, bytes: usize) -> Result<&[u8], AccessFault> {
         let (index, offset) = self.locate(address, bytes)?;
         Ok(&self.allocations[index].bytes[offset..offset + bytes])
     }
 
     /// Returns the bytes of a write access.
-    pub fn write(&mut self, address: u64, bytes: usize) -> Result<&mut [u8], Fault> {
+    pub fn write(&mut self, address: u64, bytes: usize) -> Result<&mut [u8], AccessFault> {
         let (index, offset) = self.locate(address, bytes)?;
         Ok(&mut self.allocations[index].bytes[offset..offset + bytes])
     }
@@ -104,9 +104,9 @@ impl Memory {
 
     /// Returns the index of the allocation that contains the access, and the offset in it. Only sizes that are powers of two must be
     /// aligned.
-    fn locate(&self, address: u64, bytes: usize) -> Result<(usize, usize), Fault> {
+    fn locate(&self, address: u64, bytes: usize) -> Result<(usize, usize), AccessFault> {
         let above = self.allocations.partition_point(|allocation| allocation.base <= address);
-        let fault = |kind, near| Fault { address, bytes, kind, near };
+        let fault = |kind, near| AccessFault { address, bytes, kind, near };
         let Some(index) = above.checked_sub(1) else { return Err(fault(FaultKind::OutOfBounds, None)) };
         let allocation = &self.allocations[index];
         let offset = address - allocation.base;
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn accesses_stay_inside_one_allocation() {
-        let mut memory = Memory::new();
+        let mut memory = GlobalMemory::new();
         let first = memory.allocate("first", vec![1, 2, 3, 4, 5]);
         let second = memory.allocate("second", vec![0; 8]);
         assert_eq!(memory.read(first, 4).unwrap(), [1, 2, 3, 4]);

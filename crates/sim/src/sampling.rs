@@ -16,18 +16,21 @@
 //! Example of linear filtering in one dimension: at x = 1.75 between T[1] = 10 and T[2] = 20, x' = 1.25, so the result is 0.75 * 10 + 0.25 *
 //! 20 = 12.5.
 //!
-//! The guide leaves open how the weight is rounded (here: to the nearest of 256ths), how the sum is rounded (here: once, to f32), and the layer
-//! of a direction with two equal magnitudes. It does not say which of two equally near levels is read, how many bits the weight of a level
-//! has (graphics interfaces state 8 for the same units), nor how derivatives give a level. Levels halfway between two where the nearest one is
-//! read, weights of levels that are no 256ths, and derivatives on textures with several levels are errors.
+//! The guide leaves open how weights and sums are rounded. [`crate::filter`] has the rules of an H200 for sums. Those for places, found in the same way:
+//! a normalized coordinate is rounded down to 21 fraction bits and multiplied by N exactly, a place in texels is rounded to 256ths for linear
+//! filtering and `tld4` (ties up), a level is rounded down to 256ths, and the nearest of two equally near levels is the smaller one (the higher number). NaN
+//! and subnormal coordinates are zero; so are infinite ones with wrap and mirror. If the magnitudes of a direction are equal, z is before y,
+//! and y before x. The filter of a cube map does not cross the edges of a layer. How derivatives give a level was not found, so derivatives on textures with several
+//! levels are errors.
 
 use oriole_kernel_test::{AddressMode, Arrangement, FACES};
 
+use crate::filter::{FULL_WEIGHT, SumFormat, WEIGHT_BITS, slice_weights, split};
 use crate::image::{DeviceImage, Texel};
-use crate::memory::Memory;
+use crate::memory::GlobalMemory;
 
-/// Fraction bits of the weights of linear filtering.
-const WEIGHT_BITS: u32 = 8;
+/// One, as a normalized coordinate in fixed point with 21 fraction bits.
+const ONE: f64 = (1 << 21) as f64;
 
 /// The level that a fetch reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,7 +83,10 @@ pub(crate) struct Fetch {
 /// Two neighbouring texels along an axis, `None` beyond a border, and the weight of the second in 256ths.
 type Neighbours = ([Option<u32>; 2], u32);
 
-impl Memory {
+/// The texels of a slice with their weights.
+type Slice = Vec<(Option<Texel>, u32)>;
+
+impl GlobalMemory {
     /// Returns the components at float coordinates.
     pub(crate) fn sample(&self, image: &DeviceImage, fetch: &Fetch) -> Result<[Option<u32>; 4], String> {
         let choice = LevelChoice::of(image, fetch.level)?;
@@ -88,48 +94,20 @@ impl Memory {
         if !image.image.is_linear && choice.weight == 0 {
             return Ok(self.texel(image, place.nearest(image)));
         }
-        let mut numbers = self.filtered(image, &place);
-        if choice.weight > 0 {
-            let second = self.filtered(image, &TexelPosition::of(image, fetch, choice.first + 1)?);
-            let share = f64::from(choice.weight) / f64::from(1_u32 << WEIGHT_BITS);
-            for (number, second) in numbers.iter_mut().zip(second) {
-                *number = number.zip(second).map(|(first, second)| (1.0 - share) * first + share * second);
-            }
+        let [first, second] = split(FULL_WEIGHT, choice.weight);
+        let mut slices = place.slices(image, first);
+        if second > 0 {
+            slices.extend(TexelPosition::of(image, fetch, choice.first + 1)?.slices(image, second));
         }
-        Ok(numbers.map(|number| number.map(|number| (number as f32).to_bits())))
-    }
-
-    /// Returns the components of floats at a place in one level, filtered as the texture demands.
-    fn filtered(&self, image: &DeviceImage, place: &TexelPosition) -> [Option<f64>; 4] {
-        let number = |component: u32| f64::from(f32::from_bits(component));
-        if !image.image.is_linear {
-            return self.texel(image, place.nearest(image)).map(|component| component.map(number));
-        }
-        let axes = place.neighbours(image);
-        let mut sums = [None; 4];
-        for corner in 0..1_usize << place.dimensions {
-            let mut weight = 1.0;
-            let mut texel = Some([0; 3]);
-            for (axis, (places, second)) in axes.iter().enumerate() {
-                let is_second = corner >> axis & 1;
-                let share = if is_second == 1 { *second } else { (1 << WEIGHT_BITS) - second };
-                weight *= f64::from(share) / f64::from(1_u32 << WEIGHT_BITS);
-                texel = texel.zip(places[is_second]).map(|(mut texel, place)| {
-                    texel[axis] = place;
-                    texel
-                });
-            }
-            // A texel without weight does not count, even if it is infinite or NaN.
-            if weight == 0.0 {
-                continue;
-            }
-            let components = self.texel(image, texel.map(|texel| place.texel(texel)));
-            for (sum, component) in sums.iter_mut().zip(components) {
-                let Some(component) = component else { continue };
-                *sum = Some(sum.unwrap_or(0.0) + weight * number(component));
-            }
-        }
-        sums
+        let read = |slice: &Slice| slice.iter().map(|&(texel, weight)| (self.texel(image, texel), weight)).collect();
+        let slices: Vec<Vec<([Option<u32>; 4], u32)>> = slices.iter().map(read).collect();
+        let format = SumFormat::of(image.image.element);
+        Ok(std::array::from_fn(|component| {
+            let of_component = |slice: &Vec<([Option<u32>; 4], u32)>| {
+                slice.iter().map(|&(texel, weight)| texel[component].map(|texel| (texel, weight))).collect::<Option<Vec<_>>>()
+            };
+            slices.iter().map(of_component).collect::<Option<Vec<_>>>().map(|slices| format.sum(&slices))
+        }))
     }
 
     /// Returns one component of the four texels that linear filtering reads, in the order of `tld4`: counter-clockwise from the lower left, where
@@ -186,30 +164,24 @@ struct LevelChoice {
 impl LevelChoice {
     /// Returns the levels to read.
     fn of(image: &DeviceImage, level: Level) -> Result<LevelChoice, String> {
-        let Level::Float(wanted) = level else { return Ok(LevelChoice { first: level_number(image, level)?, weight: 0 }) };
-        let limited = wanted.max(0.0).min((image.image.levels - 1) as f32);
-        let (first, fraction) = (limited.floor() as u32, limited.fract());
-        let scaled = fraction * (1_u32 << WEIGHT_BITS) as f32;
-        match () {
-            () if image.image.interpolates_levels && scaled.fract() == 0.0 => Ok(LevelChoice { first, weight: scaled as u32 }),
-            () if image.image.interpolates_levels => Err(format!("level {wanted}, whose distance from the next level is no 256th")),
-            () if fraction == 0.5 => Err(format!("level {wanted}, which is as far from the level above as from the one below")),
-            () => Ok(LevelChoice { first: limited.round() as u32, weight: 0 }),
+        match level {
+            Level::Float(level) if image.image.interpolates_levels => {
+                let fixed = level_in_256ths(level, image.image.levels - 1);
+                Ok(LevelChoice { first: fixed >> WEIGHT_BITS, weight: fixed & (FULL_WEIGHT - 1) })
+            }
+            _ => Ok(LevelChoice { first: level_number(image, level)?, weight: 0 }),
         }
     }
 }
 
-/// Returns the number of a level.
+/// Returns the number of the level to read, the nearest one.
 fn level_number(image: &DeviceImage, level: Level) -> Result<u32, String> {
     let last = image.image.levels - 1;
     match level {
         Level::Base => Ok(0),
         Level::Gradient if last == 0 => Ok(0),
         Level::Gradient => Err("derivatives of the coordinates of a texture with several levels".into()),
-        Level::Float(level) => {
-            let limited = level.max(0.0).min(last as f32);
-            if limited.fract() == 0.0 { Ok(limited as u32) } else { Err(format!("level {level}, which is between two levels")) }
-        }
+        Level::Float(level) => Ok((level_in_256ths(level, last) + FULL_WEIGHT / 2) >> WEIGHT_BITS),
         Level::Integer(level) => {
             let number = u32::try_from(level).ok().filter(|&level| level <= last);
             number.ok_or_else(|| format!("level {level} of a texture with {} levels", last + 1))
@@ -217,12 +189,17 @@ fn level_number(image: &DeviceImage, level: Level) -> Result<u32, String> {
     }
 }
 
+/// Returns a level between 0 and `last` in 256ths, rounded down. NaN is zero.
+fn level_in_256ths(level: f32, last: u32) -> u32 {
+    (level.max(0.0).min(last as f32) * FULL_WEIGHT as f32) as u32
+}
+
 /// A place in one layer of one level.
 struct TexelPosition {
     level: u32,
     layer: u32,
     dimensions: usize,
-    coordinates: [f32; 3],
+    coordinates: [f64; 3],
     offsets: [i32; 3],
     is_normalized: bool,
 }
@@ -231,7 +208,7 @@ impl TexelPosition {
     /// Returns the place that a fetch reads in a level.
     fn of(image: &DeviceImage, fetch: &Fetch, level: u32) -> Result<TexelPosition, String> {
         check_geometry(image, fetch.geometry)?;
-        let mut coordinates = fetch.coordinates.map(f32::from_bits);
+        let mut coordinates = fetch.coordinates.map(|bits| f64::from(flushed(f32::from_bits(bits))));
         let mut layer = fetch.index;
         let mut is_normalized = image.image.is_normalized;
         if fetch.geometry.is_cube() {
@@ -253,52 +230,65 @@ impl TexelPosition {
         let mut place = [0; 3];
         let sizes = image.image.size_of_level(self.level);
         for (axis, (place, size)) in place.iter_mut().zip(sizes).take(self.dimensions).enumerate() {
-            let x = self.coordinates[axis];
-            *place = match self.offsets[axis] {
-                0 => self.nearest_along(x, size, image.image.mode)?,
-                offset => inside((self.in_texels(x, size).floor() as i64).saturating_add(offset.into()), size, image.image.mode)?,
-            };
+            let texel = (self.in_texels(axis, size, image.image.mode).floor() as i64).saturating_add(self.offsets[axis].into());
+            *place = inside(texel, size, image.image.mode)?;
         }
         Some(self.texel(place))
     }
 
-    /// Returns a coordinate in texels.
-    fn in_texels(&self, x: f32, size: u32) -> f64 {
-        if self.is_normalized { f64::from(x) * f64::from(size) } else { f64::from(x) }
+    /// Returns the coordinate of an axis in texels.
+    fn in_texels(&self, axis: usize, size: u32, mode: AddressMode) -> f64 {
+        let x = self.coordinates[axis];
+        if !self.is_normalized {
+            return x;
+        }
+        // All steps are exact: a coordinate is a single, and has no more than 24 significant bits.
+        let mut fixed = (x * ONE).floor();
+        if matches!(mode, AddressMode::Wrap | AddressMode::Mirror) {
+            // Both repeat after two textures.
+            fixed = if fixed.is_finite() { fixed % (2.0 * ONE) } else { 0.0 };
+        }
+        fixed / ONE * f64::from(size)
     }
 
-    fn nearest_along(&self, x: f32, size: u32, mode: AddressMode) -> Option<u32> {
-        let (floor, last) = (x.floor(), size - 1);
-        let fraction = x - floor;
-        let normalized = match mode {
-            AddressMode::Wrap => fraction,
-            AddressMode::Mirror if floor.rem_euclid(2.0) == 0.0 => fraction,
-            AddressMode::Mirror => 1.0 - fraction,
-            _ => x,
-        };
-        let texel = if self.is_normalized { (normalized * size as f32).floor() } else { x.floor() };
-        if mode == AddressMode::Border && !(0.0..size as f32).contains(&texel) {
-            return None;
+    /// Returns the texels around the place with their weights, which have this total, or the nearest texel. Texels of a slice have the same z.
+    fn slices(&self, image: &DeviceImage, total: u32) -> Vec<Slice> {
+        if !image.image.is_linear {
+            return vec![vec![(self.nearest(image), total)]];
         }
-        // The conversion takes NaN to 0, and everything else to the nearest number.
-        Some((texel as u32).min(last))
+        let axes = self.neighbours(image);
+        let along = |axis: usize| axes.get(axis).copied().unwrap_or(([Some(0); 2], 0));
+        let [(columns, x), (rows, y), (layers, z)] = [0, 1, 2].map(along);
+        let slice = |(layer, total): (Option<u32>, u32)| {
+            let weights = slice_weights(total, [x, y]);
+            let corners = [0, 1].into_iter().flat_map(|row| [0, 1].map(|column: usize| (row, column)));
+            let taps = corners.map(|(row, column): (usize, usize)| {
+                let place = columns[column].zip(rows[row]).zip(layer).map(|((x, y), z)| [x, y, z]);
+                (place.map(|place| self.texel(place)), weights[row][column])
+            });
+            taps.filter(|(_, weight)| *weight > 0).collect()
+        };
+        layers.into_iter().zip(split(total, z)).filter(|(_, total)| *total > 0).map(slice).collect()
     }
 
     /// Returns the texels around the place, along each axis.
     fn neighbours(&self, image: &DeviceImage) -> Vec<Neighbours> {
         let sizes = image.image.size_of_level(self.level);
-        let axes = self.coordinates[..self.dimensions].iter().zip(self.offsets).zip(sizes);
-        axes.map(|((&x, offset), size)| self.neighbours_along(x, offset, size, image.image.mode)).collect()
+        (0..self.dimensions).map(|axis| self.neighbours_along(axis, sizes[axis], image.image.mode)).collect()
     }
 
-    fn neighbours_along(&self, x: f32, offset: i32, size: u32, mode: AddressMode) -> Neighbours {
-        let one = f64::from(1_u32 << WEIGHT_BITS);
-        let scaled = self.in_texels(x, size);
-        // The conversion takes NaN to 0, and infinities to the ends of the range.
-        let fixed = ((scaled * one).round() as i64).clamp(i64::MIN / 2, i64::MAX / 2) - (1 << (WEIGHT_BITS - 1));
-        let (first, weight) = ((fixed >> WEIGHT_BITS) + i64::from(offset), (fixed & ((1 << WEIGHT_BITS) - 1)) as u32);
-        ([first, first + 1].map(|texel| inside(texel, size, mode)), weight)
+    fn neighbours_along(&self, axis: usize, size: u32, mode: AddressMode) -> Neighbours {
+        // The conversion takes infinities to the ends of the range.
+        let rounded = (self.in_texels(axis, size, mode) * f64::from(FULL_WEIGHT) + 0.5).floor() as i64;
+        let fixed = rounded.clamp(i64::MIN / 2, i64::MAX / 2) - i64::from(FULL_WEIGHT / 2);
+        let first = (fixed >> WEIGHT_BITS) + i64::from(self.offsets[axis]);
+        ([first, first + 1].map(|texel| inside(texel, size, mode)), (fixed & i64::from(FULL_WEIGHT - 1)) as u32)
     }
+}
+
+/// Returns a coordinate as the texture unit reads it: NaN and subnormal numbers are zero.
+fn flushed(x: f32) -> f32 {
+    if x.is_nan() || x.is_subnormal() { 0.0 } else { x }
 }
 
 /// Returns the number of a texel along an axis; `None` beyond a border.
@@ -317,8 +307,9 @@ fn inside(texel: i64, size: u32, mode: AddressMode) -> Option<u32> {
     Some(found as u32)
 }
 
-/// Returns the layer of a cube map that a direction selects, and the normalized coordinates in it.
-fn face([x, y, z]: [f32; 3]) -> (u32, [f32; 2]) {
+/// Returns the layer of a cube map that a direction selects, and the normalized coordinates in it. Without a direction, this is the centre of the
+/// layer of +z.
+fn face([x, y, z]: [f64; 3]) -> (u32, [f64; 2]) {
     let (face, m, s, t) = match () {
         () if x.abs() > y.abs() && x.abs() > z.abs() => {
             if x >= 0.0 {
@@ -337,7 +328,8 @@ fn face([x, y, z]: [f32; 3]) -> (u32, [f32; 2]) {
         () if z >= 0.0 => (4, z, x, -y),
         () => (5, -z, -x, -y),
     };
-    (face, [s, t].map(|place| (place / m + 1.0) / 2.0))
+    let divided = |place: f64| if m == 0.0 { 0.0 } else { place / m };
+    (face, [s, t].map(|place| (divided(place) + 1.0) / 2.0))
 }
 
 #[cfg(test)]
@@ -450,15 +442,13 @@ mod tests {
             fetch.level = level;
             assert_eq!(memory.sample(&levels, &fetch).unwrap()[0], Some(texel), "{level:?}");
         }
-        // The nearest level, if one is nearer than the other.
-        for (level, texel) in [(0.25, 7), (0.75, 9), (1.375, 9), (1.625, 10)] {
+        // The nearest level.
+        for (level, texel) in [(0.25, 7), (0.499, 7), (0.5, 9), (0.75, 9), (1.375, 9), (1.625, 10)] {
             fetch.level = Level::Float(level);
             assert_eq!(memory.sample(&levels, &fetch).unwrap()[0], Some(texel), "{level}");
         }
-        for level in [Level::Float(0.5), Level::Gradient] {
-            fetch.level = level;
-            assert!(memory.sample(&levels, &fetch).is_err());
-        }
+        fetch.level = Level::Gradient;
+        assert!(memory.sample(&levels, &fetch).is_err());
     }
 
     #[test]
@@ -474,8 +464,40 @@ mod tests {
                 fetch.level = Level::Float(level);
                 assert_eq!(memory.sample(&image, &fetch).unwrap()[0], Some(f32::to_bits(expected)), "{description}, level {level}");
             }
-            fetch.level = Level::Float(0.3);
-            assert!(memory.sample(&image, &fetch).is_err(), "0.3 is no 256th");
         }
+    }
+
+    /// Results of an H200 (`tools/textures/probe.py`): textures, and for each some fetches.
+    const PROBES: &str = include_str!("../tests/data/texture_probes.txt");
+
+    /// The words of a line of bits.
+    fn words(text: &str) -> Vec<u32> {
+        text.split_whitespace().map(|word| u32::from_str_radix(word, 16).unwrap()).collect()
+    }
+
+    #[test]
+    fn results_are_those_of_a_gpu() {
+        let mut texture = None;
+        let mut count = 0;
+        for line in PROBES.lines().filter(|line| !line.starts_with('#')) {
+            if line.starts_with("texture") {
+                texture = Some((line, image(line)));
+                continue;
+            }
+            let (name, (memory, image)) = texture.as_ref().unwrap();
+            let (kind, rest) = line.split_once(' ').unwrap();
+            let (place, expected) = rest.split_once(':').unwrap();
+            let (place, expected) = (words(place), words(expected));
+            let geometry = Geometry { dimensions: image.image.dimensions, arrangement: image.image.arrangement };
+            let mut coordinates = [0; 3];
+            coordinates.copy_from_slice(&place[..3]);
+            let level = if kind == "level" { Level::Float(f32::from_bits(place[3])) } else { Level::Base };
+            let fetch = Fetch { geometry, level, index: 0, coordinates, offsets: [0; 3] };
+            let found = if kind == "gather" { memory.gather(image, &fetch, 0) } else { memory.sample(image, &fetch) };
+            let found: Vec<u32> = found.unwrap().into_iter().flatten().collect();
+            assert_eq!(found, expected, "{name}\n{line}");
+            count += 1;
+        }
+        assert!(count > 5000, "{count} fetches");
     }
 }

@@ -1,7 +1,7 @@
 //! Undefined behaviour in clusters of two blocks: programs that must be reported, and similar programs that must not.
 
-use oriole_sim::ptx::{Error, FindingKind, Options, Program};
-use oriole_sim::{Launch, Memory};
+use oriole_sim::ptx::{FindingKind, PtxError, PtxOptions, PtxProgram};
+use oriole_sim::{GlobalMemory, Launch};
 
 /// Runs a kernel with clusters of two blocks of 32 threads; `%r0` is the rank of the block, `%r1` that of the other one, `%r2` the address of
 /// the thread's word of `area`, and `%r3` that of the same word in the other block. Returns the kinds of all findings.
@@ -13,12 +13,12 @@ fn findings(body: &str) -> Vec<FindingKind> {
     );
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     assert!(checked.is_valid(), "{:?}\n{text}", checked.diagnostics);
-    let program = Program::new(&checked.module, text.as_bytes()).unwrap();
-    let mut memory = Memory::new();
+    let program = PtxProgram::new(&checked.module, text.as_bytes()).unwrap();
+    let mut memory = GlobalMemory::new();
     let launch = Launch { kernel: "k".into(), grid: [2, 1, 1], block: [32, 1, 1], cluster: None, shared_bytes: 0, arguments: Vec::new() };
-    match program.load(&mut memory).run(&launch, &mut memory, &Options::default()) {
+    match program.load(&mut memory).run(&launch, &mut memory, &PtxOptions::default()) {
         Ok(report) => report.findings.iter().map(|finding| finding.kind).collect(),
-        Err(Error::Fault { fault, earlier }) => earlier.iter().chain([&fault]).map(|finding| finding.kind).collect(),
+        Err(PtxError::Fault { fault, earlier }) => earlier.iter().chain([&fault]).map(|finding| finding.kind).collect(),
         Err(error) => panic!("{error}\n{text}"),
     }
 }

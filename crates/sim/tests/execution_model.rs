@@ -1,11 +1,11 @@
 //! Tests of the interpreter's thread model: divergence, forward progress, synchronization, calls, printing.
 
-use oriole_sim::ptx::{Error, Options, Program, Report};
-use oriole_sim::{Launch, Memory};
+use oriole_sim::ptx::{PtxError, PtxOptions, PtxProgram, PtxReport};
+use oriole_sim::{GlobalMemory, Launch};
 
 struct Run {
     words: Vec<u32>,
-    report: Report,
+    report: PtxReport,
 }
 
 /// Runs a kernel `k` with one buffer of 256 zero words. The run must have no findings.
@@ -18,12 +18,12 @@ fn run(declarations: &str, body: &str, threads: u32, blocks: u32) -> Run {
     );
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     assert!(checked.is_valid(), "{:?}\n{text}", checked.diagnostics);
-    let program = Program::new(&checked.module, text.as_bytes()).unwrap();
-    let mut memory = Memory::new();
+    let program = PtxProgram::new(&checked.module, text.as_bytes()).unwrap();
+    let mut memory = GlobalMemory::new();
     let out = memory.allocate("out", vec![0; 1024]);
     let arguments = vec![out.to_le_bytes().to_vec()];
     let launch = Launch { kernel: "k".into(), grid: [blocks, 1, 1], block: [threads, 1, 1], cluster: None, shared_bytes: 0, arguments };
-    let options = Options { most_steps: 50_000_000, ..Options::default() };
+    let options = PtxOptions { most_steps: 50_000_000, ..PtxOptions::default() };
     let report = program.load(&mut memory).run(&launch, &mut memory, &options).unwrap_or_else(|error| panic!("{error}"));
     assert!(report.findings.is_empty(), "{}", report.findings[0]);
     let bytes = memory.contents(out).unwrap();
@@ -156,21 +156,21 @@ fn launches_that_do_not_fit_are_refused() {
                  multimem.red.global.add.u32 [%d], %r; ret; }\n.entry c() .reqnctapercluster 2 { .reg .b32 %r; .reg .b64 %d; mapa.u64 %d, %d, %r; ret; }";
     let checked = oriole_ptx::check(text, &oriole_ptx::Options::default());
     assert!(checked.is_valid());
-    let program = Program::new(&checked.module, text).unwrap();
+    let program = PtxProgram::new(&checked.module, text).unwrap();
     assert_eq!(program.kernels(), ["c", "k", "t"]);
-    let mut memory = Memory::new();
+    let mut memory = GlobalMemory::new();
     let loaded = program.load(&mut memory);
     let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [1; 3], cluster: None, shared_bytes: 0, arguments: vec![vec![0; 8]] };
-    let mut fails = |launch: &Launch| loaded.run(launch, &mut memory, &Options::default()).unwrap_err();
-    assert!(matches!(fails(&Launch { kernel: "x".into(), ..launch.clone() }), Error::Launch(_)));
-    assert!(matches!(fails(&Launch { arguments: Vec::new(), ..launch.clone() }), Error::Launch(_)));
-    assert!(matches!(fails(&Launch { arguments: vec![vec![0; 4]], ..launch.clone() }), Error::Launch(_)));
-    assert!(matches!(fails(&Launch { block: [1025, 1, 1], ..launch.clone() }), Error::Launch(_)));
-    assert!(matches!(fails(&Launch { block: [5, 13, 1], ..launch.clone() }), Error::Launch(_)));
+    let mut fails = |launch: &Launch| loaded.run(launch, &mut memory, &PtxOptions::default()).unwrap_err();
+    assert!(matches!(fails(&Launch { kernel: "x".into(), ..launch.clone() }), PtxError::Launch(_)));
+    assert!(matches!(fails(&Launch { arguments: Vec::new(), ..launch.clone() }), PtxError::Launch(_)));
+    assert!(matches!(fails(&Launch { arguments: vec![vec![0; 4]], ..launch.clone() }), PtxError::Launch(_)));
+    assert!(matches!(fails(&Launch { block: [1025, 1, 1], ..launch.clone() }), PtxError::Launch(_)));
+    assert!(matches!(fails(&Launch { block: [5, 13, 1], ..launch.clone() }), PtxError::Launch(_)));
     let of_clusters = Launch { kernel: "c".into(), grid: [3, 1, 1], arguments: Vec::new(), ..launch.clone() };
-    assert!(matches!(fails(&of_clusters), Error::Launch(_)));
+    assert!(matches!(fails(&of_clusters), PtxError::Launch(_)));
     let of_other_clusters = Launch { grid: [4, 1, 1], cluster: Some([4, 1, 1]), ..of_clusters };
-    assert!(matches!(fails(&of_other_clusters), Error::Launch(_)));
+    assert!(matches!(fails(&of_other_clusters), PtxError::Launch(_)));
     let unsupported = fails(&Launch { kernel: "t".into(), arguments: Vec::new(), ..launch.clone() });
-    assert_eq!(unsupported, Error::Unsupported { feature: "multimem.red.global.add.u32".to_owned(), line: 6 });
+    assert_eq!(unsupported, PtxError::Unsupported { feature: "multimem.red.global.add.u32".to_owned(), line: 6 });
 }

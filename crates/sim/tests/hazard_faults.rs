@@ -10,11 +10,11 @@ use std::fmt::Write as _;
 use faults::{Kernel, kernels, kind_of, target};
 use oriole_hardware::Model;
 use oriole_isa::Instruction;
-use oriole_sim::hazard::{Severity, Watch, check_function};
-use oriole_sim::sass::Options;
+use oriole_sim::hazard::{HazardObserver, HazardSeverity, check_function};
+use oriole_sim::sass::GridOptions;
 use oriole_sim::sass::kernel_test::run;
 
-const LIMIT: Options = Options::limited(1 << 20);
+const LIMIT: GridOptions = GridOptions::limited(1 << 20);
 const INSTRUCTION_BYTES: u64 = 16;
 
 /// Kernels with instructions that are not simulated.
@@ -26,13 +26,13 @@ type Found = (String, usize, usize);
 /// Returns the hazards of the static check.
 fn on_all_paths(instructions: &[Instruction]) -> Vec<Found> {
     let findings = check_function(instructions, &[0], &|_| Vec::new(), Model::of(target()));
-    let hazards = findings.iter().filter(|finding| finding.problem.severity() == Severity::Hazard);
+    let hazards = findings.iter().filter(|finding| finding.problem.severity() == HazardSeverity::Hazard);
     hazards.map(|finding| (kind_of(&finding.problem), finding.first, finding.second)).collect()
 }
 
 /// Returns the hazards of the dynamic check.
 fn while_running(kernel: &Kernel, cubin: &[u8]) -> Result<Vec<Found>, String> {
-    let mut watch = Watch::new();
+    let mut watch = HazardObserver::new();
     run(&kernel.test, cubin, &LIMIT, &mut watch)?;
     let number = |offset: u64| (offset / INSTRUCTION_BYTES) as usize;
     let found = watch.findings().iter().map(|sighting| {
@@ -105,7 +105,7 @@ fn a_watch_with_a_limit_stops_there_and_says_where() {
     let all = kernels();
     let kernel = all.iter().find(|kernel| kernel.name == "predicate_guard").expect("the kernel");
     let code = kernel.assemble(kernel.faults.iter().find(|fault| fault.name == "no_yield")).expect("it can be assembled");
-    let mut watch = Watch::new().limit(1);
+    let mut watch = HazardObserver::new().limit(1);
     run(&kernel.test, &code.cubin, &LIMIT, &mut watch).expect("the simulator is not disturbed by faults");
     let [sighting] = watch.findings() else { panic!("{} findings", watch.findings().len()) };
     assert_eq!((sighting.block, sighting.warp, sighting.lanes), (0, 0, !0));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use oriole_sim::ptx::{Options, Program};
+use oriole_sim::ptx::{PtxOptions, PtxProgram};
 
 /// Tests with intended undefined behaviour, and the reason.
 const UNDEFINED: &[(&str, &str)] =
@@ -31,8 +31,8 @@ fn name_of(file: &Path) -> String {
 fn run(text: &str, name: &str) -> Result<u64, String> {
     let test = oriole_kernel_test::parse(text).map_err(|error| format!("{error:?}"))?;
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
-    let program = Program::new(&checked.module, text.as_bytes()).map_err(|error| error.to_string())?;
-    let report = program.run_test(&test, &Options::default()).map_err(|failure| failure.to_string())?;
+    let program = PtxProgram::new(&checked.module, text.as_bytes()).map_err(|error| error.to_string())?;
+    let report = program.run_test(&test, &PtxOptions::default()).map_err(|failure| failure.to_string())?;
     let is_expected = UNDEFINED.iter().any(|&(expected, _)| expected == name);
     match (report.findings.first(), is_expected) {
         (Some(finding), false) => Err(finding.to_string()),
@@ -85,9 +85,9 @@ fn expectations_may_be_left_to_the_interpreter() {
                 st.global.u32 [%d], %v;\n    ret;\n}\n";
     let test = oriole_kernel_test::parse(text).unwrap();
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
-    let program = Program::new(&checked.module, text.as_bytes()).unwrap();
-    let (complete, report) = program.complete_test(&test, &Options::default()).unwrap();
+    let program = PtxProgram::new(&checked.module, text.as_bytes()).unwrap();
+    let (complete, report) = program.complete_test(&test, &PtxOptions::default()).unwrap();
     assert!(report.findings.is_empty() && !complete.needs_interpreter());
     assert_eq!(complete.expectations[0].values, [0, 1, 4, 9].map(oriole_kernel_test::Expected::Bits));
-    assert!(program.run_test(&test, &Options::default()).is_ok());
+    assert!(program.run_test(&test, &PtxOptions::default()).is_ok());
 }

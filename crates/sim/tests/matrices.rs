@@ -6,8 +6,8 @@ use oriole_sem::Mode;
 use oriole_sem::convert::int_to_float;
 use oriole_sem::format::{F16, F32, F64};
 use oriole_sem::int::S32;
-use oriole_sim::ptx::{Options, Program};
-use oriole_sim::{Launch, Memory};
+use oriole_sim::ptx::{PtxOptions, PtxProgram};
+use oriole_sim::{GlobalMemory, Launch};
 
 /// Returns a small pseudo-random integer of either sign.
 fn number(seed: usize) -> i64 {
@@ -24,13 +24,13 @@ fn half(value: i64) -> u16 {
 fn run(text: &str, kernel: &str, buffers: &[Vec<u8>], scalars: &[u32]) -> Vec<u8> {
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     assert!(checked.is_valid(), "{:?}", checked.diagnostics);
-    let program = Program::new(&checked.module, text.as_bytes()).unwrap();
-    let mut memory = Memory::new();
+    let program = PtxProgram::new(&checked.module, text.as_bytes()).unwrap();
+    let mut memory = GlobalMemory::new();
     let addresses: Vec<u64> = buffers.iter().map(|bytes| memory.allocate("buffer", bytes.clone())).collect();
     let pointers = addresses.iter().map(|address| address.to_le_bytes().to_vec());
     let arguments = pointers.chain(scalars.iter().map(|scalar| scalar.to_le_bytes().to_vec())).collect();
     let launch = Launch { kernel: kernel.into(), grid: [1; 3], block: [32, 1, 1], cluster: None, shared_bytes: 0, arguments };
-    let report = program.load(&mut memory).run(&launch, &mut memory, &Options::default()).unwrap_or_else(|error| panic!("{error}"));
+    let report = program.load(&mut memory).run(&launch, &mut memory, &PtxOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     assert!(report.findings.is_empty(), "{}", report.findings[0]);
     memory.contents(addresses[addresses.len() - 1]).unwrap().to_vec()
 }

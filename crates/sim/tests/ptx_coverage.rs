@@ -6,8 +6,8 @@ use std::path::Path;
 
 use oriole_ptx::enumerate::{legal_forms, module_text};
 use oriole_ptx::table::{Opcode, ROWS};
-use oriole_sim::ptx::{Error, Options, Program};
-use oriole_sim::{Launch, Memory};
+use oriole_sim::ptx::{PtxError, PtxOptions, PtxProgram};
+use oriole_sim::{GlobalMemory, Launch};
 
 /// Maximum number of forms tried per row.
 const FORMS_PER_ROW: usize = 40;
@@ -43,7 +43,7 @@ fn every_form_is_decoded_or_refused_by_name() {
             let (text, _) = module_text(cases);
             let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options { error_limit: 100_000 });
             assert!(checked.is_valid(), "{:?}", checked.diagnostics.first());
-            let program = match Program::new(&checked.module, text.as_bytes()) {
+            let program = match PtxProgram::new(&checked.module, text.as_bytes()) {
                 Ok(program) => program,
                 Err(error) => {
                     unexpected.insert(ROWS[row].opcode.spelling().to_owned(), error.to_string());
@@ -54,7 +54,7 @@ fn every_form_is_decoded_or_refused_by_name() {
             decoded += cases.len() - names.len();
             refused += names.len();
             for (_, error) in names {
-                let Error::Unsupported { feature, line } = error else { panic!("{error}") };
+                let PtxError::Unsupported { feature, line } = error else { panic!("{error}") };
                 assert!(*line > 0, "{error}");
                 let opcode = ROWS[row].opcode.spelling();
                 let is_known =
@@ -85,7 +85,7 @@ fn examples_and_corpus_are_decoded_or_refused_by_name() {
             let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
             assert!(checked.is_valid(), "{}", path.display());
             files += 1;
-            match Program::new(&checked.module, &text) {
+            match PtxProgram::new(&checked.module, &text) {
                 Ok(program) => reasons.extend(program.refused().into_iter().map(|(_, error)| error.to_string())),
                 Err(error) => _ = reasons.insert(format!("{}: {error}", path.display())),
             }
@@ -102,7 +102,7 @@ fn examples_and_corpus_are_decoded_or_refused_by_name() {
 #[test]
 fn corpus_kernels_run_without_panics() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let options = Options { most_steps: 20_000, ..Options::default() };
+    let options = PtxOptions { most_steps: 20_000, ..PtxOptions::default() };
     let (mut finished, mut stopped) = (0, 0);
     for folder in ["examples", "corpus", "corpus/handwritten"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {
@@ -112,10 +112,10 @@ fn corpus_kernels_run_without_panics() {
             }
             let text = std::fs::read(&path).unwrap();
             let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
-            let Ok(program) = Program::new(&checked.module, &text) else { continue };
+            let Ok(program) = PtxProgram::new(&checked.module, &text) else { continue };
             for kernel in program.kernels() {
                 let Some(sizes) = program.parameter_sizes(kernel) else { continue };
-                let mut memory = Memory::new();
+                let mut memory = GlobalMemory::new();
                 let mut argument = |bytes: u32| match bytes {
                     8 => memory.allocate("argument", vec![0; 0x10000]).to_le_bytes().to_vec(),
                     _ => (0..bytes).map(|byte| if byte % 4 == 0 { 7 } else { 0 }).collect(),

@@ -1,10 +1,10 @@
 //! Each kind of undefined behaviour: programs that must be reported, and similar programs that must not.
 
-use oriole_sim::ptx::{Error, Finding, FindingKind, Options, Program};
-use oriole_sim::{Launch, Memory};
+use oriole_sim::ptx::{FindingKind, PtxError, PtxOptions, PtxProgram, UndefinedBehavior};
+use oriole_sim::{GlobalMemory, Launch};
 
 /// Runs a kernel `k` with one buffer of 64 words as its only parameter. Returns all findings, with a fault last.
-fn findings_with(declarations: &str, body: &str, threads: u32, blocks: u32, options: &Options) -> Vec<Finding> {
+fn findings_with(declarations: &str, body: &str, threads: u32, blocks: u32, options: &PtxOptions) -> Vec<UndefinedBehavior> {
     let text = format!(
         ".version 8.5\n.target sm_90\n.address_size 64\n{declarations}\n.visible .entry k(.param .u64 out)\n{{\n\
          .reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<19>; .reg .b64 %rd<19>; .reg .u64 %out, %at; .reg .u32 %t, %lane;\n\
@@ -12,14 +12,14 @@ fn findings_with(declarations: &str, body: &str, threads: u32, blocks: u32, opti
     );
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     assert!(checked.is_valid(), "{:?}\n{text}", checked.diagnostics);
-    let program = Program::new(&checked.module, text.as_bytes()).unwrap();
-    let mut memory = Memory::new();
+    let program = PtxProgram::new(&checked.module, text.as_bytes()).unwrap();
+    let mut memory = GlobalMemory::new();
     let out = memory.allocate("out", vec![0; 256]);
     let arguments = vec![out.to_le_bytes().to_vec()];
     let launch = Launch { kernel: "k".into(), grid: [blocks, 1, 1], block: [threads, 1, 1], cluster: None, shared_bytes: 0, arguments };
     match program.load(&mut memory).run(&launch, &mut memory, options) {
         Ok(report) => report.findings,
-        Err(Error::Fault { fault, mut earlier }) => {
+        Err(PtxError::Fault { fault, mut earlier }) => {
             earlier.push(fault);
             earlier
         }
@@ -27,13 +27,13 @@ fn findings_with(declarations: &str, body: &str, threads: u32, blocks: u32, opti
     }
 }
 
-fn findings(declarations: &str, body: &str, threads: u32) -> Vec<Finding> {
-    findings_with(declarations, body, threads, 1, &Options::default())
+fn findings(declarations: &str, body: &str, threads: u32) -> Vec<UndefinedBehavior> {
+    findings_with(declarations, body, threads, 1, &PtxOptions::default())
 }
 
 /// Checks that the program has findings of exactly this kind, the first in the line marked with `// here`.
 #[track_caller]
-fn reported(kind: FindingKind, declarations: &str, body: &str, threads: u32) -> Finding {
+fn reported(kind: FindingKind, declarations: &str, body: &str, threads: u32) -> UndefinedBehavior {
     let found = findings(declarations, body, threads);
     let first = found.first().unwrap_or_else(|| panic!("nothing is reported"));
     assert!(found.iter().all(|finding| finding.kind == kind), "{found:?}");
@@ -45,7 +45,7 @@ fn reported(kind: FindingKind, declarations: &str, body: &str, threads: u32) -> 
 /// Checks that the program has a race and that the marked line is one of the two accesses. Further findings are allowed, because a racing
 /// load may also return an undefined value.
 #[track_caller]
-fn races(declarations: &str, body: &str, threads: u32) -> Finding {
+fn races(declarations: &str, body: &str, threads: u32) -> UndefinedBehavior {
     let found = findings(declarations, body, threads);
     let line = marked_line(declarations, body);
     let other = format!("in line {line} without");
@@ -90,7 +90,7 @@ fn values_that_are_undefined_but_decide_nothing() {
     clean("", "setp.ge.u32 %p1, %t, 0;\nselp.u32 %r1, %t, %r2, %p1;\nst.global.u32 [%at], %r1;", 32);
     clean("", ".local .b32 v[2];\nst.local.u32 [v], %r1;\nst.local.u32 [v], %t;\nld.local.u32 %r2, [v];\nst.global.u32 [%at], %r2;", 32);
     clean("", "shl.b32 %r1, %r2, 16;\nmov.u32 %r3, 7;\nmov.b32 {%h1, %h2}, %r1;\nmov.b32 %r4, {%h1, 0};\nst.global.u32 [%at], %r4;", 4);
-    let off = Options { undefined_values: false, ..Options::default() };
+    let off = PtxOptions { undefined_values: false, ..PtxOptions::default() };
     assert!(findings_with("", "st.global.u32 [%at], %r1;", 1, 1, &off).is_empty());
 }
 
@@ -199,7 +199,7 @@ fn races_in_shared_memory() {
     races(AREA, "mov.u32 %r1, area;\nred.shared.add.u32 [%r1], 1;\nst.shared.u32 [%r1], %t; // here", 2);
     let again = format!("{own}bar.sync 0;\nld.shared.u32 %r4, [%r3];\nst.shared.u32 [%r2], 1; // here\nst.global.u32 [%at], %r4;");
     races(AREA, &again, 64);
-    let off = Options { races: false, ..Options::default() };
+    let off = PtxOptions { races: false, ..PtxOptions::default() };
     assert!(findings_with(AREA, &again, 64, 1, &off).is_empty());
 }
 
@@ -236,7 +236,7 @@ fn traps_bad_calls_and_bad_operands() {
 
 #[test]
 fn endless_loops_are_stopped() {
-    let options = Options { most_steps: 100_000, ..Options::default() };
+    let options = PtxOptions { most_steps: 100_000, ..PtxOptions::default() };
     let found = findings_with("", "L:\nbra L;", 32, 1, &options);
     assert_eq!(found[0].kind, TooManySteps);
     assert!(

@@ -39,7 +39,7 @@ struct Walk<'a> {
 }
 
 /// A node on the current path of the search.
-struct Step {
+struct PathNode {
     node: usize,
     /// The position of the next edge to follow.
     next: usize,
@@ -49,11 +49,11 @@ struct Step {
 
 impl Walk<'_> {
     /// Visits a node for the first time.
-    fn enter(&mut self, node: usize) -> Step {
+    fn enter(&mut self, node: usize) -> PathNode {
         self.reached += 1;
         self.numbers[node] = self.reached;
         self.open.push(node);
-        Step { node, next: 0, least: self.reached }
+        PathNode { node, next: 0, least: self.reached }
     }
 
     /// Runs the search from an unvisited node.

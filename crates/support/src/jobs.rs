@@ -19,7 +19,7 @@ pub const SMALL_TEXT_BYTES: usize = 4 << 10;
 /// The calling thread is one of the `threads`; a thread that finishes a job takes the next one of `order`. If a job panics, so does the
 /// caller.
 pub fn run_jobs<R: Send>(threads: usize, order: &[usize], run: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    let queue = Queue::new(order);
+    let queue = JobQueue::new(order);
     let worker = || queue.run(&run);
     thread::scope(|scope| {
         // If the system refuses to start a thread, the remaining threads do the work.
@@ -36,7 +36,7 @@ pub fn run_jobs<R: Send>(threads: usize, order: &[usize], run: impl Fn(usize) ->
 /// A job must not call this function: its thread would wait for others, and meanwhile start jobs of other callers.
 pub fn run_jobs_on_pool<R: Send>(threads: usize, order: &[usize], run: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let Some(pool) = pool(threads) else { return run_jobs(threads, order, run) };
-    let queue = Queue::new(order);
+    let queue = JobQueue::new(order);
     let results = Mutex::new(Vec::new());
     let worker = || {
         let done = queue.run(&run);
@@ -72,15 +72,15 @@ fn pool(threads: usize) -> Option<&'static ThreadPool> {
 }
 
 /// The jobs that are left, for several threads.
-struct Queue<'a> {
+struct JobQueue<'a> {
     order: &'a [usize],
     /// The position in `order` of the next job.
     next: AtomicUsize,
 }
 
-impl<'a> Queue<'a> {
-    fn new(order: &'a [usize]) -> Queue<'a> {
-        Queue { order, next: AtomicUsize::new(0) }
+impl<'a> JobQueue<'a> {
+    fn new(order: &'a [usize]) -> JobQueue<'a> {
+        JobQueue { order, next: AtomicUsize::new(0) }
     }
 
     /// Runs jobs until none is left; returns their numbers and results.

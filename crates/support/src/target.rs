@@ -114,7 +114,7 @@ pub enum Family {
 }
 
 /// One number that targets have, and what is known about the targets with this number.
-struct Row {
+struct TargetRow {
     number: u16,
     architecture: Architecture,
     family: Option<Family>,
@@ -125,25 +125,25 @@ struct Row {
     has_machine_code: bool,
 }
 
-const fn row(number: u16, architecture: Architecture, version: (u8, u8)) -> Row {
+const fn row(number: u16, architecture: Architecture, version: (u8, u8)) -> TargetRow {
     let plain = PtxVersion::new(version.0, version.1);
-    Row { number, architecture, family: None, plain, arch_specific: None, family_specific: None, has_machine_code: false }
+    TargetRow { number, architecture, family: None, plain, arch_specific: None, family_specific: None, has_machine_code: false }
 }
 
-impl Row {
+impl TargetRow {
     /// Marks the row as one whose machine code the tables of `oriole-isa` describe.
-    const fn with_code(self) -> Row {
-        Row { has_machine_code: true, ..self }
+    const fn with_code(self) -> TargetRow {
+        TargetRow { has_machine_code: true, ..self }
     }
 
     /// Adds the suffix `a`.
-    const fn specific(self, version: (u8, u8)) -> Row {
-        Row { arch_specific: Some(PtxVersion::new(version.0, version.1)), ..self }
+    const fn specific(self, version: (u8, u8)) -> TargetRow {
+        TargetRow { arch_specific: Some(PtxVersion::new(version.0, version.1)), ..self }
     }
 
     /// Adds the suffix `f`.
-    const fn in_family(self, family: Family, version: (u8, u8)) -> Row {
-        Row { family: Some(family), family_specific: Some(PtxVersion::new(version.0, version.1)), ..self }
+    const fn in_family(self, family: Family, version: (u8, u8)) -> TargetRow {
+        TargetRow { family: Some(family), family_specific: Some(PtxVersion::new(version.0, version.1)), ..self }
     }
 
     fn introduced(&self, suffix: Suffix) -> Option<PtxVersion> {
@@ -157,7 +157,7 @@ impl Row {
 
 /// The known targets, as in ptxas 13.0.88, by number. ptxas accepts sm_70 and sm_88 with earlier PTX versions than the manual says, and
 /// knows sm_82.
-const ROWS: &[Row] = &[
+const ROWS: &[TargetRow] = &[
     row(10, Architecture::Tesla, (1, 0)),
     row(11, Architecture::Tesla, (1, 0)),
     row(12, Architecture::Tesla, (1, 2)),
@@ -252,7 +252,7 @@ impl Target {
         Target::all().filter(|target| target.has_machine_code())
     }
 
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static TargetRow {
         &ROWS[usize::from(self.row)]
     }
 

@@ -4,7 +4,7 @@
 //! the file and its instructions read back as they were written.
 
 use oriole_cubin::Cubin;
-use oriole_driver::{BackendChoice, Fault, Options, ScheduleBackend, ScheduleMode, Scheduling, target_mismatch};
+use oriole_driver::{BackendChoice, ErrorCause, Options, ScheduleBackend, ScheduleMode, Scheduling, target_mismatch};
 use oriole_isa::{Target, decode, encode};
 use oriole_ptx::ast::Module;
 use oriole_sim::verify::{Verifier, verify};
@@ -43,7 +43,7 @@ pub fn check(case: &[u8]) -> CaseOutcome {
         Err(errors) => {
             assert!(!errors.is_empty(), "refused without a reason");
             for error in &errors {
-                assert!(!matches!(error.fault, Fault::Internal(_)), "{error}");
+                assert!(!matches!(error.fault, ErrorCause::Internal(_)), "{error}");
                 assert!(error.span.is_none_or(|span| span.end as usize <= text.len()), "{error} is not in the text");
             }
             CaseOutcome::Refused

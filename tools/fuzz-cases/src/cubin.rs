@@ -10,7 +10,7 @@ use oriole_cli::sass::listing::Listing;
 use oriole_cli::sass::program::Program;
 use oriole_cubin::{Cubin, ImageKind};
 use oriole_isa::{decode, encode};
-use oriole_rescore::{Options, When, rescore};
+use oriole_rescore::{ReorderCondition, RescoreOptions, rescore};
 use oriole_sim::sass::Code;
 use oriole_sim::verify::{Verifier, verify};
 
@@ -58,7 +58,7 @@ fn check_cubin(cubin: &Cubin) {
     let Ok(bytes) = cubin.write() else { return };
     check_listing(cubin, &bytes);
     let _ = Code::load(&bytes).map_err(|error| error.to_string());
-    for schedule in [None, Some(When::Always)] {
+    for schedule in [None, Some(ReorderCondition::Always)] {
         check_rescored(&bytes, schedule);
     }
 }
@@ -84,8 +84,8 @@ fn check_listing(cubin: &Cubin, bytes: &[u8]) {
 /// Part of the names of sections with line tables.
 const LINE_TABLE: &[u8] = b"debug_line";
 
-fn check_rescored(bytes: &[u8], schedule: Option<When>) {
-    let Ok(rescored) = rescore(bytes, &Options { schedule, ..Options::default() }) else { return };
+fn check_rescored(bytes: &[u8], schedule: Option<ReorderCondition>) {
+    let Ok(rescored) = rescore(bytes, &RescoreOptions { schedule, ..RescoreOptions::default() }) else { return };
     for section in &rescored.sections {
         let _ = (section.tallies(), section.obstacle.as_ref().map(ToString::to_string));
     }

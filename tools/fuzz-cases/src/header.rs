@@ -6,7 +6,7 @@
 use oriole_kernel_test::{Expectation, KernelTest, ParameterValue, parse};
 use oriole_ptx::ast::Module;
 use oriole_sim::kernel_test::Setup;
-use oriole_sim::ptx::{Options, Program};
+use oriole_sim::ptx::{PtxOptions, PtxProgram};
 
 use crate::CaseOutcome;
 use crate::damage_text::damage_text;
@@ -61,10 +61,10 @@ fn is_small(test: &KernelTest) -> bool {
 }
 
 fn interpret(module: &Module, text: &[u8], test: &KernelTest) {
-    let Ok(program) = Program::new(module, text) else { return };
+    let Ok(program) = PtxProgram::new(module, text) else { return };
     let mut setup = Setup::new(test);
     let loaded = program.load(&mut setup.memory);
-    let options = Options { most_steps: MOST_STEPS, heap_bytes: HEAP_BYTES, ..Options::default() };
+    let options = PtxOptions { most_steps: MOST_STEPS, heap_bytes: HEAP_BYTES, ..PtxOptions::default() };
     match loaded.run(&setup.launch, &mut setup.memory, &options) {
         Ok(report) => report.findings.iter().for_each(|finding| assert!(!finding.to_string().is_empty())),
         Err(error) => assert!(!error.to_string().is_empty(), "stopped without a reason"),

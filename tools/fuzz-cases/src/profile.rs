@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use oriole_driver::{Fault, Options};
+use oriole_driver::{ErrorCause, Options};
 use oriole_hardware::Profile;
 use oriole_isa::Target;
 
@@ -54,7 +54,7 @@ fn check_compile(profile: Profile) {
             Ok(compiled) => Some(compiled.cubin),
             Err(errors) => {
                 for error in &errors {
-                    assert!(!matches!(error.fault, Fault::Internal(_)), "{error}");
+                    assert!(!matches!(error.fault, ErrorCause::Internal(_)), "{error}");
                 }
                 None
             }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use oriole_hardware::{DependenceKind, Model};
 use oriole_isa::{Control, Target, parse};
-use oriole_sim::hazard::{Register, Step};
+use oriole_sim::hazard::{HazardRegister, HazardStep};
 
 use crate::table::{self, PairMember};
 
@@ -89,25 +89,25 @@ fn compare_line(line: &str, model: &Model, sides: &Sides) -> Option<Compared> {
 }
 
 /// Returns the registers that an instruction writes or reads, with their ports.
-fn touches(step: &Step, written: bool) -> Vec<(Register, oriole_hardware::Port)> {
+fn touches(step: &HazardStep, written: bool) -> Vec<(HazardRegister, oriole_hardware::Port)> {
     let list = if written { step.writes.iter() } else { step.reads.iter() };
     list.map(|touch| (touch.register, touch.port)).collect()
 }
 
 /// Parses the last instruction of a row's text, with `register` for the placeholder.
-fn step(text: &str, register: &str, model: &Model) -> Option<Step> {
+fn step(text: &str, register: &str, model: &Model) -> Option<HazardStep> {
     let text = text.rsplit("&&").next()?.trim().replace("{D}", register);
     let text = ["{old}", "{new}"].iter().fold(text, |text, name| text.replace(name, "0x10"));
     let mut instruction = parse(&text).ok()?;
     instruction.control = Control::default();
-    Some(Step::new(&instruction, model))
+    Some(HazardStep::new(&instruction, model))
 }
 
-fn register_of(name: &str) -> Option<Register> {
+fn register_of(name: &str) -> Option<HazardRegister> {
     use oriole_isa::RegFile;
     let files = [("UR", RegFile::Uniform), ("UP", RegFile::UniformPredicate), ("R", RegFile::General), ("P", RegFile::Predicate)];
     let (prefix, file) = files.iter().find(|(prefix, _)| name.starts_with(prefix))?;
-    Register::new(*file, name[prefix.len()..].parse().ok()?)
+    HazardRegister::new(*file, name[prefix.len()..].parse().ok()?)
 }
 
 /// Returns a table that compares the figures of each pair of ports.

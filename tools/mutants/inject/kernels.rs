@@ -16,7 +16,7 @@ use oriole_driver::{Options as Compiler, compile};
 use oriole_isa::Target;
 use oriole_sim::hazard::Watch;
 use oriole_sim::sass::kernel_test::run;
-use oriole_sim::sass::{Options, Silent};
+use oriole_sim::sass::{GridOptions, Silent};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 fn root() -> PathBuf {
@@ -41,10 +41,10 @@ fn judge(text: &str, cubin: &[u8], checks: &str) -> Result<(), String> {
     }
     let test = oriole_kernel_test::parse(text)?;
     if checks != "hazards" {
-        return run(&test, cubin, &Options::limited(1 << 26), &mut Silent).map(|_| ());
+        return run(&test, cubin, &GridOptions::limited(1 << 26), &mut Silent).map(|_| ());
     }
     let mut watch = Watch::new().limit(1);
-    let outcome = run(&test, cubin, &Options::limited(1 << 26), &mut watch);
+    let outcome = run(&test, cubin, &GridOptions::limited(1 << 26), &mut watch);
     if let [first, ..] = watch.findings() {
         return Err(first.to_string());
     }

@@ -7,9 +7,9 @@ use oriole_driver::{Options, ScheduleBackend, ScheduleMode, Scheduling, compile,
 use oriole_isa::Target;
 use oriole_kernel_test::{Expectation, Expected, KernelTest, ParameterValue, Tolerance};
 use oriole_ptx::ast::Module;
-use oriole_sim::hazard::Watch;
+use oriole_sim::hazard::HazardObserver;
 use oriole_sim::verify::{Verifier, verify_cubin};
-use oriole_sim::{Launch, Memory, ptx, sass};
+use oriole_sim::{GlobalMemory, Launch, ptx, sass};
 
 use crate::reduce::Case;
 
@@ -97,14 +97,14 @@ impl fmt::Display for Failure {
 /// A launch, its memory, and the addresses of its buffers.
 struct Setup {
     launch: Launch,
-    memory: Memory,
+    memory: GlobalMemory,
     buffers: Vec<(String, u64)>,
 }
 
 impl Setup {
     /// Creates the buffers and the launch of a test.
     fn of(test: &KernelTest) -> Setup {
-        let mut memory = Memory::new();
+        let mut memory = GlobalMemory::new();
         let mut buffers = Vec::new();
         let mut arguments = Vec::new();
         for parameter in &test.parameters {
@@ -174,10 +174,10 @@ pub fn interpret(case: &Case) -> Result<Vec<Vec<u8>>, Failure> {
 fn interpret_module(module: &Module, case: &Case) -> Result<Vec<Vec<u8>>, Failure> {
     guarded("interpreter", None, || {
         let undefined = |message: String| Failure::new(FailureKind::Undefined, None, message);
-        let program = ptx::Program::new(module, case.text.as_bytes()).map_err(|error| undefined(error.to_string()))?;
+        let program = ptx::PtxProgram::new(module, case.text.as_bytes()).map_err(|error| undefined(error.to_string()))?;
         let mut setup = Setup::of(&case.test);
         let loaded = program.load(&mut setup.memory);
-        let options = ptx::Options { most_steps: MOST_STEPS, ..ptx::Options::default() };
+        let options = ptx::PtxOptions { most_steps: MOST_STEPS, ..ptx::PtxOptions::default() };
         let report = loaded.run(&setup.launch, &mut setup.memory, &options).map_err(|error| undefined(error.to_string()))?;
         match report.findings.first() {
             Some(finding) => Err(undefined(finding.to_string())),
@@ -205,16 +205,16 @@ fn compile_module(module: &Module, configuration: Configuration) -> Result<Vec<u
 /// Returns all buffers after a launch in the simulator, for each of two orders of threads.
 fn simulate(case: &Case, cubin: &[u8], configuration: Configuration) -> Result<[Vec<Vec<u8>>; 2], Failure> {
     guarded("simulator", Some(configuration), || {
-        let fault = |error: sass::Error| Failure::new(FailureKind::Fault, Some(configuration), error.to_string());
+        let fault = |error: sass::SassError| Failure::new(FailureKind::Fault, Some(configuration), error.to_string());
         let code = sass::Code::load(cubin).map_err(fault)?;
         let mut setup = Setup::of(&case.test);
-        let mut watch = Watch::new().limit(1);
-        code.run(&setup.launch, &mut setup.memory, &sass::Options::limited(MOST_STEPS), &mut watch).map_err(fault)?;
+        let mut watch = HazardObserver::new().limit(1);
+        code.run(&setup.launch, &mut setup.memory, &sass::GridOptions::limited(MOST_STEPS), &mut watch).map_err(fault)?;
         if let Some(finding) = watch.findings().first() {
             return Err(Failure::new(FailureKind::Hazard, Some(configuration), finding.to_string()));
         }
         let mut again = Setup::of(&case.test);
-        let options = sass::Options { order: OTHER_ORDER, ..sass::Options::limited(MOST_STEPS) };
+        let options = sass::GridOptions { order: OTHER_ORDER, ..sass::GridOptions::limited(MOST_STEPS) };
         code.run(&again.launch, &mut again.memory, &options, &mut sass::Silent).map_err(fault)?;
         Ok([setup.contents(), again.contents()])
     })

@@ -18,7 +18,7 @@ use oriole_sched::code::from_ir::{ValueNumbers, push_ssa_inst};
 use oriole_sched::code::products::ProductRegisters;
 use oriole_sched::graph::GraphBuilder;
 use oriole_sched::pressure::{BlockLiveness, PressureTracker};
-use oriole_sched::resource::Costs;
+use oriole_sched::resource::ResourceCosts;
 use oriole_sim::timing::Effort;
 
 use crate::predict;
@@ -94,7 +94,7 @@ impl Distances {
     }
 
     fn add_function(&mut self, function: &Function, target: Target) {
-        let costs = Costs::from_rates(Rates::of(target), Machine::of(target));
+        let costs = ResourceCosts::from_rates(Rates::of(target), Machine::of(target));
         let knobs =
             ScheduleKnobs { search_steps: usize::MAX, permutation_size: LARGEST, permutation_steps: 200_000, ..ScheduleKnobs::default() };
         let settings = Settings {

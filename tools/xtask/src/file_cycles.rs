@@ -29,27 +29,29 @@ struct FileItems {
 /// Maximum number of imports to follow until the definition of an item; a chain that is longer imports itself.
 const MAX_IMPORTS: usize = 10;
 
-/// Prints the file cycles of each crate in a folder.
+/// Prints the file cycles of each crate in a folder, with the uses that each consists of.
 pub fn print(crates: &str) -> Result<(), String> {
     let folders = fs::read_dir(crates).map_err(|error| format!("{crates}: {error}"))?;
     let mut folders: Vec<_> = folders.flatten().map(|entry| entry.path().join("src")).filter(|folder| folder.is_dir()).collect();
     folders.sort();
     for folder in folders {
-        for cycle in cycles(&folder)? {
+        let files = Files::read_all(&folder)?;
+        for cycle in files.cycles() {
             println!("{}: {} files: {}", folder.display(), cycle.len(), cycle.join(", "));
+            files.uses_within(&cycle).iter().for_each(|(user, used, name)| println!("    {user} uses {name} of {used}"));
         }
     }
     Ok(())
 }
 
-/// Returns the cycles of a folder of source files, each as the sorted names of its modules.
-fn cycles(folder: &Path) -> Result<Vec<Vec<String>>, String> {
-    let mut files = Files { by_module: BTreeMap::new() };
-    files.read(folder, &[])?;
-    Ok(files.cycles())
-}
-
 impl Files {
+    /// Reads the source files of a crate.
+    fn read_all(folder: &Path) -> Result<Files, String> {
+        let mut files = Files { by_module: BTreeMap::new() };
+        files.read(folder, &[])?;
+        Ok(files)
+    }
+
     /// Reads all files of a folder, which is the module `parent`.
     fn read(&mut self, folder: &Path, parent: &[String]) -> Result<(), String> {
         let problem = |error: std::io::Error| format!("{}: {error}", folder.display());
@@ -70,6 +72,7 @@ impl Files {
         Ok(())
     }
 
+    /// Returns the cycles, each as the sorted names of its modules.
     fn cycles(&self) -> Vec<Vec<String>> {
         let modules: Vec<&Vec<String>> = self.by_module.keys().collect();
         let number = |module: &Vec<String>| modules.binary_search(&module).ok();
@@ -81,16 +84,27 @@ impl Files {
                 targets.filter(|target| target != module).filter_map(|target| number(&target)).collect()
             })
             .collect();
-        let name = |&at: &usize| match modules[at].as_slice() {
-            [] => "lib".to_owned(),
-            module => module.join("::"),
-        };
+        let name = |&at: &usize| module_name(modules[at]);
         let groups = strongly_connected(&successors);
         let mut cycles: Vec<Vec<String>> =
             groups.iter().filter(|group| group.len() > 1).map(|group| group.iter().map(name).collect()).collect();
         cycles.iter_mut().for_each(|cycle| cycle.sort());
         cycles.sort();
         cycles
+    }
+
+    /// Returns the uses of items between the modules of a cycle, each as the user, the module that defines the item, and the item's name.
+    fn uses_within(&self, cycle: &[String]) -> Vec<(String, String, String)> {
+        let mut uses = Vec::new();
+        for (module, file) in self.by_module.iter().filter(|(module, _)| cycle.contains(&module_name(module))) {
+            for path in &file.used {
+                let defining = self.defining_file(module, path, MAX_IMPORTS).filter(|defining| defining != module);
+                let Some(used) = defining.map(|defining| module_name(&defining)).filter(|used| cycle.contains(used)) else { continue };
+                uses.push((module_name(module), used, path.last().cloned().unwrap_or_default()));
+            }
+        }
+        uses.sort();
+        uses
     }
 
     /// Returns the module of the file that defines the item at `path`, as seen from the file `module`; `None` for an item of another crate.
@@ -201,12 +215,17 @@ impl FileItems {
     }
 }
 
+/// Returns the path of a module as text; `lib` for the root.
+fn module_name(module: &[String]) -> String {
+    if module.is_empty() { "lib".to_owned() } else { module.join("::") }
+}
+
 fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
 /// Divides a text into names, `::`, and other characters.
-fn words(text: &str) -> Vec<String> {
+pub fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -223,7 +242,7 @@ fn words(text: &str) -> Vec<String> {
 
 /// Returns the text of a Rust file without comments and without the items marked `#[cfg(test)]`. The file must be formatted by rustfmt: an
 /// item then ends at the first line that starts with `}`, or is a single line.
-fn without_comments_and_tests(text: &str) -> String {
+pub fn without_comments_and_tests(text: &str) -> String {
     let mut kept = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -244,13 +263,14 @@ mod tests {
     use super::*;
 
     /// Crates without file cycles.
-    const CRATES_WITHOUT_CYCLES: &[&str] = &["driver", "regalloc", "sched"];
+    const CRATES_WITHOUT_CYCLES: &[&str] =
+        &["ctrl", "driver", "gpu", "ir", "isel", "kernel-test", "opt", "oracles", "oriole", "regalloc", "sched", "sem", "support", "wasm"];
 
     #[test]
     fn files_of_a_stage_do_not_use_each_other_in_circles() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
         for name in CRATES_WITHOUT_CYCLES {
-            assert_eq!(cycles(&root.join(name).join("src")).unwrap(), Vec::<Vec<String>>::new(), "crates/{name}");
+            assert_eq!(Files::read_all(&root.join(name).join("src")).unwrap().cycles(), Vec::<Vec<String>>::new(), "crates/{name}");
         }
     }
 
@@ -261,7 +281,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        cycles(folder.path()).unwrap()
+        Files::read_all(folder.path()).unwrap().cycles()
     }
 
     #[test]
@@ -282,6 +302,18 @@ mod tests {
         let user = ("a.rs", "mod part;\npub struct State;\npub fn run() { part::run(State) }\n");
         assert_eq!(cycles_of(&[lib, user, ("a/part.rs", "use super::State;\npub fn run(_: State) {}\n")]), [["a", "a::part"]]);
         assert_eq!(cycles_of(&[lib, user, ("a/part.rs", "pub fn run(_: u8) {}\n")]), Vec::<Vec<String>>::new());
+    }
+
+    #[test]
+    fn the_uses_of_a_cycle_are_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("a.rs", "use crate::b::B;\npub struct A(B);\n"), ("b.rs", "use crate::a::A;\npub struct B(Box<A>);\n")] {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let files = Files::read_all(folder.path()).unwrap();
+        let uses = files.uses_within(&files.cycles()[0]);
+        let uses: Vec<[&str; 3]> = uses.iter().map(|(user, used, name)| [user.as_str(), used, name]).collect();
+        assert_eq!(uses, [["a", "b", "B"], ["b", "a", "A"]]);
     }
 
     #[test]

@@ -136,8 +136,8 @@ fn load(name: &str, target: Target) -> Result<Option<(String, String)>, String> 
     if !test.needs_interpreter() {
         return Ok(Some((name.to_owned(), text)));
     }
-    let program = ptx::Program::new(&checked.module, text.as_bytes()).map_err(|error| wrong(&error))?;
-    let (test, report) = program.complete_test(&test, &ptx::Options::default()).map_err(|error| wrong(&error))?;
+    let program = ptx::PtxProgram::new(&checked.module, text.as_bytes()).map_err(|error| wrong(&error))?;
+    let (test, report) = program.complete_test(&test, &ptx::PtxOptions::default()).map_err(|error| wrong(&error))?;
     match report.findings.first() {
         Some(finding) => Err(wrong(finding)),
         None => Ok(Some((name.to_owned(), completed(&test, name, &text)))),

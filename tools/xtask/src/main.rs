@@ -9,6 +9,7 @@ mod oracle;
 mod sass;
 #[cfg(test)]
 mod test_targets;
+mod type_names;
 mod verdicts;
 
 use std::process::ExitCode;
@@ -25,7 +26,8 @@ usage: cargo run --release -p xtask -- TASK
                       pack the kernel tests, their cubins at -O0 and -O3 (with --rivals also those of ptxas) and the runner;
                       on a machine with a GPU, unpack it and call oriole-gpu-bundle/run.sh
   dependencies        check that dependencies are used, point down the table of docs/architecture.md, and have accepted licences
-  file-cycles [DIR]   print the groups of files that use each other, for each crate of a folder (default crates)
+  file-cycles [DIR]   print the groups of files that use each other, with the uses, for each crate of a folder (default crates)
+  type-names          print the names of types that several files of the stages of the compiler define
   sass FILE           compare the isa crate with texts of nvdisasm, lines `target hex text`
 ";
 
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         ["dependencies"] => dependencies::check(),
         ["file-cycles"] => file_cycles::print("crates"),
         ["file-cycles", folder] => file_cycles::print(folder),
+        ["type-names"] => type_names::print(),
         ["verdicts"] => verdicts::record("all"),
         ["verdicts", name] => verdicts::record(name),
         ["modules", target, folder] => modules::write(target, folder),

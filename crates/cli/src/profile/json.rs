@@ -2,7 +2,7 @@
 
 use oriole_hardware::ThroughputClass;
 use oriole_hardware::machine::MachineFact;
-use oriole_hardware::occupancy::{Cliff, Launch};
+use oriole_hardware::occupancy::{Cliff, LaunchResources};
 use oriole_hardware::tables::{Cell, FILES, KINDS};
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Classes, Profile, SchedClass};
@@ -123,7 +123,7 @@ fn grids(profile: &Profile) -> Vec<Value> {
 }
 
 fn cliffs(profile: &Profile, threads: u32) -> Value {
-    let launch = Launch { threads, ..Launch::default() };
+    let launch = LaunchResources { threads, ..LaunchResources::default() };
     let list = |cliffs: Vec<Cliff>| -> Vec<Value> {
         cliffs.iter().map(|cliff| json!({ "most": cliff.most, "blocks": cliff.blocks, "warps": cliff.warps })).collect()
     };

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use oriole_hardware::ThroughputClass;
-use oriole_hardware::occupancy::{Cliff, Launch};
+use oriole_hardware::occupancy::{Cliff, LaunchResources};
 use oriole_hardware::tables::{FILES, KINDS};
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Classes, Profile, SchedClass};
@@ -154,7 +154,7 @@ fn occupancy(text: &mut String, profile: &Profile) {
     text.push_str("\nOccupancy: the most registers of a thread, and bytes of shared memory of a block, for a number of resident blocks\n");
     let mut columns = Columns::new(["threads", "resource", "most: blocks (share of warps)"]);
     for threads in BLOCK_SIZES {
-        let launch = Launch { threads, ..Launch::default() };
+        let launch = LaunchResources { threads, ..LaunchResources::default() };
         for (resource, cliffs) in
             [("registers", launch.register_cliffs(&profile.machine)), ("shared", launch.shared_cliffs(&profile.machine))]
         {

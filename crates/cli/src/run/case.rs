@@ -1,6 +1,6 @@
 //! Reads a kernel test from a file and compiles it.
 
-use oriole_driver::{Fault, Options};
+use oriole_driver::{ErrorCause, Options};
 use oriole_isa::Target;
 use oriole_kernel_test::{FIRST_LINE, KernelTest};
 use oriole_ptx::Checked;
@@ -81,7 +81,7 @@ impl Case {
             Err(errors) => {
                 let findings = diagnostics(&errors);
                 show_findings(&self.name, &self.text, &findings);
-                let lacks = |fault: &Fault| matches!(fault, Fault::Unsupported(_) | Fault::Internal(_));
+                let lacks = |fault: &ErrorCause| matches!(fault, ErrorCause::Unsupported(_) | ErrorCause::Internal(_));
                 let status = if errors.iter().any(|error| lacks(&error.fault)) { Status::Unsupported } else { Status::Invalid };
                 let first = errors.first().map(|error| (error.to_string(), error.span));
                 let (message, span) = first.unwrap_or_default();

@@ -3,8 +3,8 @@
 use oriole_kernel_test::{KernelTest, Tolerance};
 use oriole_sim::hazard;
 use oriole_sim::kernel_test::Setup;
-use oriole_sim::ptx::{self, Finding, FindingKind, Program};
-use oriole_sim::sass::{self, Code, ErrorKind, Observer, Silent, Trace, WriteWatch, Writer};
+use oriole_sim::ptx::{self, FindingKind, PtxProgram, UndefinedBehavior};
+use oriole_sim::sass::{self, Code, ErrorKind, Observer, Silent, Trace, WriteWatch, WritingThread};
 use oriole_sim::timing::{self, Effort, Estimate};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
@@ -27,7 +27,7 @@ pub fn interpret(case: &Case) -> RunOutcome {
     };
     let mut setup = Setup::new(&case.test);
     let loaded = program.load(&mut setup.memory);
-    let report = match loaded.run(&setup.launch, &mut setup.memory, &ptx::Options::default()) {
+    let report = match loaded.run(&setup.launch, &mut setup.memory, &ptx::PtxOptions::default()) {
         Ok(report) => report,
         Err(error) => return stopped(error),
     };
@@ -49,26 +49,26 @@ pub fn completed(case: &Case) -> Result<KernelTest, Refusal> {
     if !case.test.needs_interpreter() {
         return Ok(case.test.clone());
     }
-    let (test, report) = interpreter(case)?.complete_test(&case.test, &ptx::Options::default()).map_err(stopped)?;
+    let (test, report) = interpreter(case)?.complete_test(&case.test, &ptx::PtxOptions::default()).map_err(stopped)?;
     if report.findings.is_empty() { Ok(test) } else { Err(undefined(report.findings).into()) }
 }
 
-fn interpreter(case: &Case) -> Result<Program, Refusal> {
-    Ok(Program::new(&case.checked.module, &case.text).map_err(stopped)?)
+fn interpreter(case: &Case) -> Result<PtxProgram, Refusal> {
+    Ok(PtxProgram::new(&case.checked.module, &case.text).map_err(stopped)?)
 }
 
-fn undefined(findings: Vec<Finding>) -> RunOutcome {
+fn undefined(findings: Vec<UndefinedBehavior>) -> RunOutcome {
     let message = findings.first().map_or(String::new(), ToString::to_string);
     RunOutcome { findings, message, ..RunOutcome::new(Status::Undefined) }
 }
 
 /// Returns the outcome for an error of the interpreter.
-fn stopped(error: ptx::Error) -> RunOutcome {
+fn stopped(error: ptx::PtxError) -> RunOutcome {
     let message = error.to_string();
     match error {
-        ptx::Error::Unsupported { .. } => refused(Status::Unsupported, message),
-        ptx::Error::Launch(_) => refused(Status::Invalid, message),
-        ptx::Error::Fault { fault, earlier } => {
+        ptx::PtxError::Unsupported { .. } => refused(Status::Unsupported, message),
+        ptx::PtxError::Launch(_) => refused(Status::Invalid, message),
+        ptx::PtxError::Fault { fault, earlier } => {
             let is_trap = matches!(fault.kind, FindingKind::Trap | FindingKind::TooManySteps);
             let status = if is_trap { Status::Faulted } else { Status::Undefined };
             let findings = std::iter::once(fault).chain(earlier).collect();
@@ -108,7 +108,7 @@ fn verified(cubin: &[u8]) -> Vec<String> {
 struct Simulation<'a> {
     code: &'a Code,
     test: &'a KernelTest,
-    options: sass::Options,
+    options: sass::GridOptions,
     /// Findings of the verifiers, over all paths of the code.
     verified: Vec<String>,
     /// Number of instructions in a trace.
@@ -117,7 +117,7 @@ struct Simulation<'a> {
 
 impl Simulation<'_> {
     /// Runs the code once, with the initial buffers of the test. Returns the buffers after the run, and the result.
-    fn launch<O: Observer>(&self, observer: &mut O) -> (Setup, Result<sass::Report, sass::Error>) {
+    fn launch<O: Observer>(&self, observer: &mut O) -> (Setup, Result<sass::LaunchReport, sass::SassError>) {
         let mut setup = Setup::new(self.test);
         let result = self.code.run(&setup.launch, &mut setup.memory, &self.options, observer);
         (setup, result)
@@ -125,7 +125,7 @@ impl Simulation<'_> {
 
     /// Runs the test and collects the reports that `watching` requests.
     fn run(&self, watching: Watching) -> RunOutcome {
-        let mut hazards = hazard::Watch::new();
+        let mut hazards = hazard::HazardObserver::new();
         let (setup, result) = if watching.hazards { self.launch(&mut hazards) } else { self.launch(&mut Silent) };
         let hazards: Vec<String> = hazards.findings().iter().map(ToString::to_string).chain(self.verified.iter().cloned()).collect();
         let mut outcome = match result {
@@ -158,7 +158,7 @@ impl Simulation<'_> {
     }
 
     /// Returns the outcome for an error of the simulator, with a trace of the faulting warp.
-    fn stopped(&self, error: &sass::Error) -> RunOutcome {
+    fn stopped(&self, error: &sass::SassError) -> RunOutcome {
         let status = match error.kind {
             ErrorKind::Load | ErrorKind::Launch => Status::Invalid,
             ErrorKind::Unsupported => Status::Unsupported,
@@ -189,7 +189,7 @@ impl Simulation<'_> {
         // Runs twice: the first run finds the thread that writes the element, the second one traces its warp.
         let mut watch = WriteWatch::new(address);
         let _ = self.launch(&mut watch);
-        let Some(Writer { block, warp, lane, .. }) = watch.writer() else {
+        let Some(WritingThread { block, warp, lane, .. }) = watch.writer() else {
             return Some(TraceWindow { title: format!("no instruction wrote {element}"), lines: Vec::new() });
         };
         let mut watch = WriteWatch::with_trace(address, Trace::of_warp(self.length, block, warp, lane));

@@ -108,12 +108,12 @@ pub struct Watching {
     /// Whether to estimate the execution time.
     pub timing: bool,
     /// Options of the simulator.
-    pub options: sass::Options,
+    pub options: sass::GridOptions,
 }
 
 impl RunArguments {
     fn watching(&self) -> Watching {
-        let options = sass::Options { order: self.order, ..sass::Options::default() };
+        let options = sass::GridOptions { order: self.order, ..sass::GridOptions::default() };
         Watching { trace: self.trace, hazards: self.hazards, timing: self.timing, options }
     }
 }

@@ -2,7 +2,7 @@
 
 use oriole_isa::Target;
 use oriole_kernel_test::{Element, Expected, KernelTest, WrongElement};
-use oriole_sim::ptx::Finding;
+use oriole_sim::ptx::UndefinedBehavior;
 use oriole_sim::timing::Estimate;
 
 /// The result of a kernel test.
@@ -52,7 +52,7 @@ pub struct RunOutcome {
     /// Number of executed instructions: thread instructions in the interpreter, warp instructions in the simulator.
     pub instructions: Option<u64>,
     pub buffers: Vec<WrongBuffer>,
-    pub findings: Vec<Finding>,
+    pub findings: Vec<UndefinedBehavior>,
     /// Hazards, one text each; `None` if they were not checked.
     pub hazards: Option<Vec<String>>,
     /// Estimated time, or the reason why there is no estimate; `None` if it was not requested.

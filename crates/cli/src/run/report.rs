@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use oriole_kernel_test::WrongElement;
-use oriole_sim::ptx::Finding;
+use oriole_sim::ptx::UndefinedBehavior;
 use oriole_sim::timing::Estimate;
 use serde_json::{Value, json};
 
@@ -186,7 +186,7 @@ fn buffer_object(buffer: &WrongBuffer) -> Value {
     })
 }
 
-fn finding_object(finding: &Finding) -> Value {
+fn finding_object(finding: &UndefinedBehavior) -> Value {
     json!({
         "kind": finding.kind.name(),
         "line": finding.line,

@@ -43,151 +43,20 @@
 //! length of the code.
 
 use oriole_hardware::units::Unit;
-use oriole_hardware::{ControlRules, DependenceKind, Model, Port};
+use oriole_hardware::{ControlRules, Model};
 use oriole_isa::Control;
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use super::control_flow::{MachineControlFlow, Worklist};
 use super::machine_code::MachineCode;
-use super::reg_access::{InstAccesses, Register, register_file_of};
+use super::reg_access::InstAccesses;
+pub use causes::{LatencyShortfall, StallCause, StallPart, StallParts, StallSummary};
+use events::BlockEndState;
 use walker::StallWalker;
 
+mod causes;
+mod events;
 mod walker;
-
-/// The reason for some cycles of a stall. `first` is the position in the code of the instruction whose latency has to pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StallCause {
-    /// The minimum stall of the opcode.
-    MinimumStall,
-    /// A dependence on a register: `cycles` have to pass between instruction `first` and the dependent instruction after the stall.
-    Register { first: u32, kind: DependenceKind, register: Register, cycles: u8 },
-    /// The instruction after the stall waits for a scoreboard that instruction `first` has just set; it would not see the change yet.
-    Scoreboard { first: u32, board: u8 },
-    /// Instruction `first` is a thread-block barrier (`BAR`): most instructions may only issue some cycles after it.
-    Barrier { first: u32 },
-    /// Instruction `first` keeps the functional unit of the instruction after the stall busy for `cycles`.
-    Unit { first: u32, cycles: u8 },
-    /// The instruction after the stall transfers control to code that was compiled without knowledge of the latency of instruction `first`.
-    ControlTransfer { first: u32 },
-}
-
-/// Some cycles of a stall, which have one cause. All parts of a stall add up to the stall.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StallPart {
-    /// Number of cycles of the stall that have this cause.
-    pub cycles: u8,
-    /// Why the cycles are needed.
-    pub cause: StallCause,
-    /// Position of the instruction that must not issue earlier: the one directly after the stall or a later one. For
-    /// [`StallCause::MinimumStall`], the instruction with the stall.
-    pub second: u32,
-}
-
-/// The parts of one stall, in the order in which they were added. The first is the minimum stall of the opcode.
-pub type StallParts = SmallVec<[StallPart; 2]>;
-
-/// A fixed latency that the stalls cannot cover, so that a `NOP` has to be inserted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LatencyShortfall {
-    /// Position of the instruction that would issue too early.
-    pub before: usize,
-    /// Number of cycles that are missing before that instruction.
-    pub cycles: u32,
-}
-
-/// The last access to a register through a port, whose latency may not have passed yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct TimedAccess {
-    /// The register that is accessed.
-    register: Register,
-    /// The port of the access in the hardware model: the way in which the instruction's class accesses the register.
-    port: Port,
-    /// Whether the register is written; otherwise it is read.
-    write: bool,
-    /// Whether the instruction has a guard; some latencies are longer then.
-    guarded: bool,
-    /// Cycle of issue, counted from the start of the block. In a [`BlockEndState`] the field holds the age instead: the number of cycles
-    /// since the issue.
-    issued_at: i64,
-    /// Position of the instruction in the code.
-    inst: u32,
-}
-
-impl TimedAccess {
-    /// Returns whether this access makes the older access `other` irrelevant, because both need the same distance to any later access.
-    fn supersedes(&self, other: &TimedAccess) -> bool {
-        (self.register, self.port, self.write, self.guarded) == (other.register, other.port, other.write, other.guarded)
-    }
-}
-
-/// Age in cycles of events that have no effect on later instructions any more. It is larger than any latency.
-const LONG_AGO_CYCLES: i64 = 1 << 20;
-/// Number of scoreboards, one for each bit of a wait mask.
-const SCOREBOARD_COUNT: usize = 6;
-
-/// Recent events at the end of a block (register accesses, scoreboard changes, barriers) that may delay instructions of later blocks. All
-/// times are ages: cycles before the end of the block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct BlockEndState {
-    /// Register accesses whose latency may not have passed, sorted by register.
-    accesses: Vec<TimedAccess>,
-    /// For each scoreboard: age of the last instruction that set it, and the position of that instruction.
-    last_setters: [(i64, u32); SCOREBOARD_COUNT],
-    /// Age of the last thread-block barrier (`BAR`), and the position of that instruction.
-    last_block_barrier: (i64, u32),
-}
-
-impl BlockEndState {
-    /// Returns the state before any event has happened.
-    fn new() -> BlockEndState {
-        BlockEndState {
-            accesses: Vec::new(),
-            last_setters: [(LONG_AGO_CYCLES, 0); SCOREBOARD_COUNT],
-            last_block_barrier: (LONG_AGO_CYCLES, 0),
-        }
-    }
-
-    /// Adds the events of `other`, which reach the same point on another path. Duplicate accesses are removed when the next block is
-    /// walked, which keeps the youngest one.
-    fn merge_events(&mut self, other: &BlockEndState) {
-        self.accesses.extend(&other.accesses);
-        for (one, two) in self.last_setters.iter_mut().zip(&other.last_setters) {
-            *one = (*one).min(*two);
-        }
-        self.last_block_barrier = self.last_block_barrier.min(other.last_block_barrier);
-    }
-
-    /// Makes all events `cycles` older, and removes those that can have no effect on later instructions any more.
-    fn add_age(&mut self, cycles: i64, model: &Model) {
-        for access in &mut self.accesses {
-            access.issued_at += cycles;
-        }
-        self.accesses.retain(|access| access.issued_at < max_delay_cycles(model, access));
-        for (at, _) in self.last_setters.iter_mut().chain([&mut self.last_block_barrier]) {
-            *at = (*at + cycles).min(LONG_AGO_CYCLES);
-        }
-    }
-}
-
-/// Returns the number of cycles after which an access cannot delay a later instruction any more: the longest latency of its port.
-fn max_delay_cycles(model: &Model, access: &TimedAccess) -> i64 {
-    let file = register_file_of(access.register);
-    let cycles = if access.write {
-        model.max_need_by_port(DependenceKind::Raw, file, access.port).max(model.max_need_by_port(DependenceKind::Waw, file, access.port))
-    } else {
-        model.max_need_by_port(DependenceKind::War, file, access.port)
-    };
-    cycles.into()
-}
-
-/// The results of [`compute_stalls`] apart from the stalls, which are in the control words.
-#[derive(Debug, Default)]
-pub struct StallSummary {
-    /// Latencies that the stalls cannot cover, sorted by instruction; at most one for each instruction.
-    pub shortfalls: Vec<LatencyShortfall>,
-    /// For each instruction: its stall, divided into parts by cause; empty unless the caller asked for causes.
-    pub parts: Vec<StallParts>,
-}
 
 /// For hardware with dual issue: finds pairs of consecutive instructions on different units without a minimum stall, and sets the stall of
 /// the first one to 0, so that both issue in one cycle. If latencies do not allow that, the stall is lengthened again later.

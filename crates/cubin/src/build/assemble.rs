@@ -247,7 +247,7 @@ impl Maker<'_> {
             Role::Text(k) => Content::Bytes(module.functions[k].code.clone()),
             Role::Shared(k) => {
                 let size = module.functions[k].shared.as_ref().map_or(0, |shared| shared.size);
-                Content::NoBits(size.saturating_add(if module.is_relocatable() { 0 } else { style.reserved_shared() }))
+                Content::NoBits(size.saturating_add(if module.is_relocatable() { 0 } else { module.reserved_shared() }))
             }
             Role::ReservedShared if module.is_relocatable() => Content::NoBits(self.module.reserved_size()),
             Role::ReservedShared => Content::NoBits(style.reserved_offset() + self.module.reserved_size()),

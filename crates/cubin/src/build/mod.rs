@@ -132,6 +132,8 @@ pub struct Module {
     pub has_independent_samplers: bool,
     /// Whether exits wait for errors of memory accesses, which each function then has an attribute for.
     pub waits_for_errors_at_exit: bool,
+    /// Whether the shared memory of kernels starts at address 0, without a part that the system reserves.
+    pub without_shared_reservation: bool,
     /// Debug sections besides `.debug_frame`, in file order.
     pub debug: Vec<DebugSection>,
     /// Variables in reserved shared memory, besides the one that every file of the target has.
@@ -343,9 +345,15 @@ impl Module {
             images: Vec::new(),
             has_independent_samplers: false,
             waits_for_errors_at_exit: false,
+            without_shared_reservation: false,
             debug: Vec::new(),
             reserved_variables: Vec::new(),
         }
+    }
+
+    /// Returns the number of bytes of shared memory before the variables of a kernel, which the system reserves.
+    pub fn reserved_shared(&self) -> u64 {
+        if self.without_shared_reservation { 0 } else { self.traits.style.reserved_shared() }
     }
 
     /// Assigns each variable an offset in its section, those with the largest alignment first.
@@ -381,7 +389,7 @@ impl Module {
     }
 
     /// Returns whether the functions are patches, which tools insert into other programs.
-    pub fn is_patch(&self) -> bool {
+    pub(crate) fn is_patch(&self) -> bool {
         let is_mark = |attribute: &Attribute| attribute.code == AttributeCode::TOOLS_PATCH_FUNC;
         self.functions.iter().any(|function| function.attributes.iter().any(is_mark))
     }

@@ -186,7 +186,7 @@ impl Module {
             }
             if first_sharing == Some(k) && kind == Table::Symbols {
                 match self.traits.style {
-                    LayoutGeneration::Hopper => push(&"\0".repeat(RESERVED_END.len())),
+                    LayoutGeneration::Hopper if !self.without_shared_reservation => push(&"\0".repeat(RESERVED_END.len())),
                     _ => push(RESERVED_END),
                 }
             }

@@ -19,7 +19,7 @@ pub(super) enum SymbolRole {
     ReservedAlias,
     /// An entry of [`Module::reserved_variables`].
     ReservedVariable(usize),
-    /// End of the reserved shared memory. Files for Hopper have an empty symbol instead.
+    /// End of the reserved shared memory. Files for Hopper that reserve it have an empty symbol instead.
     ReservedEnd,
     Function(usize),
     /// Function and index of the subroutine in it.
@@ -204,7 +204,7 @@ impl Maker<'_> {
                     Symbol { value: style.reserved_offset() + offset, size, ..symbol }
                 }
             }
-            SymbolRole::ReservedEnd if style == LayoutGeneration::Hopper => {
+            SymbolRole::ReservedEnd if style == LayoutGeneration::Hopper && !self.module.without_shared_reservation => {
                 let symbol = Symbol::new("", elf::STB_LOCAL, elf::STT_NOTYPE, SymbolSection::Undefined);
                 Symbol { other: other::NULL_MARK, ..symbol }
             }

@@ -15,7 +15,7 @@ use crate::compile_function::FinishedFunction;
 use crate::emit::EmittedCode;
 use crate::job::FunctionJob;
 use crate::options::{DebugInfo, DebugKind};
-use crate::whole_program::Program;
+use crate::whole_program::ProgramCompilation;
 
 /// DWARF operator of a location at an address in memory.
 const DW_OP_ADDR: u8 = 0x03;
@@ -63,7 +63,7 @@ enum ResolvedName {
 
 /// Returns the debug sections of the PTX to copy: all of them, or only the strings with names of inlined functions if only line tables are
 /// requested.
-pub fn copied_sections<'a>(program: &Program<'a>, debug: &DebugInfo) -> CopiedSections<'a> {
+pub fn copied_sections<'a>(program: &ProgramCompilation<'a>, debug: &DebugInfo) -> CopiedSections<'a> {
     let mut carried = CopiedSections { modules: program.modules.to_vec(), sections: Vec::new(), labels: FxHashMap::default() };
     for number in 0..debug.texts.len().min(program.modules.len()) {
         for item in &program.modules[number].items {
@@ -168,7 +168,7 @@ impl<'a> DebugNameResolver<'a> {
                 resolver.labels.entry((job.module_number, name)).or_insert((job.name(), address));
             }
             for id in function_variables(job, body) {
-                if let Some(target) = variable_location(job, finished, id, file.traits.style.reserved_shared()) {
+                if let Some(target) = variable_location(job, finished, id, file.reserved_shared()) {
                     resolver.variables.insert((job.module_number, job.module.variables[id].name), target);
                 }
             }

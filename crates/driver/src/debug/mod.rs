@@ -23,9 +23,9 @@ use oriole_ptx::ast::Item;
 use oriole_ptx::source::LineIndex;
 use rustc_hash::FxHashMap;
 
-use crate::error::Fault;
+use crate::error::ErrorCause;
 use crate::options::{DebugInfo, DebugKind, Options};
-use crate::whole_program::Program;
+use crate::whole_program::ProgramCompilation;
 
 use self::dwarf::CompiledFunction;
 
@@ -35,20 +35,20 @@ const DEBUG_REGISTERS_SECTION: &str = ".nv_debug_info_reg_sass";
 const DEBUG_REGISTER_TYPES_SECTION: &str = ".nv_debug_info_reg_type";
 
 /// Adds the debug sections that the options request to the description of the cubin.
-pub(crate) fn add_debug_sections(file: &mut build::Module, program: &Program<'_>, options: &Options) -> Result<(), Fault> {
+pub(crate) fn add_debug_sections(file: &mut build::Module, program: &ProgramCompilation<'_>, options: &Options) -> Result<(), ErrorCause> {
     let Some(debug) = &options.debug else { return Ok(()) };
     let compiled: FxHashMap<&str, CompiledFunction<'_>> =
         program.jobs.iter().zip(program.finished).map(|(job, finished)| (job.name(), (job, finished))).collect();
     let functions: Vec<CompiledFunction<'_>> =
         file.functions.iter().filter_map(|function| compiled.get(function.name.as_str()).copied()).collect();
     let mut writer = DebugSectionWriter { program, debug, functions, carried: dwarf::copied_sections(program, debug) };
-    writer.add(file).map_err(|error| Fault::Limit(error.to_string()))
+    writer.add(file).map_err(|error| ErrorCause::Limit(error.to_string()))
 }
 
 /// Builds the debug sections of a cubin.
 struct DebugSectionWriter<'a> {
     /// The compiled program.
-    program: &'a Program<'a>,
+    program: &'a ProgramCompilation<'a>,
     /// The debug information that the options request.
     debug: &'a DebugInfo,
     /// The functions in the order in which the cubin has them.

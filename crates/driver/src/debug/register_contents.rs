@@ -39,19 +39,19 @@ pub type PlacesAndWords = Vec<PlaceAndWord>;
 
 /// Which words of PTX registers each machine place (register or word of a spill slot) holds, at one point of the code.
 #[derive(Default)]
-pub struct RegisterContents {
+pub struct PtxRegisterContents {
     /// The contents as pairs: a machine place, and a word of a PTX register that it holds.
     pairs: BTreeSet<PlaceAndWord>,
     /// For each word of a PTX register, the machine places that hold it.
     places: FxHashMap<WordNumber, Vec<MachinePlace>>,
-    /// The pairs that were inserted or removed since the last call of [`RegisterContents::take_changes`]. A pair may occur several times.
+    /// The pairs that were inserted or removed since the last call of [`PtxRegisterContents::take_changes`]. A pair may occur several times.
     changes: Vec<PlaceAndWord>,
 }
 
-impl RegisterContents {
+impl PtxRegisterContents {
     /// Returns the contents that consist of these pairs of place and word.
-    pub fn from_pairs(pairs: &[PlaceAndWord]) -> RegisterContents {
-        let mut contents = RegisterContents::default();
+    pub fn from_pairs(pairs: &[PlaceAndWord]) -> PtxRegisterContents {
+        let mut contents = PtxRegisterContents::default();
         pairs.iter().for_each(|&(place, word)| contents.insert(place, word));
         contents
     }
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn words_are_found_by_place_and_forgotten_in_all_places() {
         let register = MachinePlace::General;
-        let mut contents = RegisterContents::from_pairs(&[(register(4), 7), (register(4), 9), (MachinePlace::Slot(16), 7)]);
+        let mut contents = PtxRegisterContents::from_pairs(&[(register(4), 7), (register(4), 9), (MachinePlace::Slot(16), 7)]);
         assert_eq!(contents.words(register(4)), [7, 9]);
         contents.take_changes();
         contents.forget_word(7);

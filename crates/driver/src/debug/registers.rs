@@ -31,7 +31,7 @@ use oriole_ptx::ast::{Body, Module, RegisterId};
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::register_contents::{MachinePlace, PlacesAndWords, RegisterContents, WordNumber};
+use super::register_contents::{MachinePlace, PlacesAndWords, PtxRegisterContents, WordNumber};
 use super::saved_registers::frame_access_offset;
 use crate::convention::{self, STACK_POINTER_REGISTER};
 
@@ -96,11 +96,11 @@ const LOP3_XOR_TABLE: i64 = 0x3c;
 const PLOP3_XOR_TABLE: i64 = 0x28;
 
 /// For each value: the instruction that defines it; `None` for values with several definitions.
-type DefinitionSites = FxHashMap<Value, Option<DefinitionSite>>;
+type DefinitionSites = FxHashMap<Value, Option<ResultSite>>;
 
 /// The definition of a value: an instruction and one of its results.
 #[derive(Clone, Copy)]
-struct DefinitionSite {
+struct ResultSite {
     /// The instruction that defines the value.
     inst: Inst,
     /// Index of the value in the instruction's list of results.
@@ -115,12 +115,12 @@ struct DefinitionSite {
 pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>, has_all_assignments: bool) -> Vec<WordDefinition> {
     let flow = ControlFlow::compute(function);
     let mut sites = DefinitionSites::default();
-    let mut all: FxHashMap<Value, Vec<DefinitionSite>> = FxHashMap::default();
+    let mut all: FxHashMap<Value, Vec<ResultSite>> = FxHashMap::default();
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
             for (result, operand) in function.results(inst).iter().enumerate() {
                 let OperandKind::Value(part) = operand.kind else { continue };
-                let site = DefinitionSite { inst, result };
+                let site = ResultSite { inst, result };
                 sites.entry(part.value).and_modify(|site| *site = None).or_insert(Some(site));
                 if flow.is_reachable(block) {
                     all.entry(part.value).or_default().push(site);
@@ -137,7 +137,7 @@ pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>
             continue;
         }
         for word in 0..function.values[variable].width {
-            let define = |&site: &DefinitionSite| {
+            let define = |&site: &ResultSite| {
                 let definition = find_computing_inst(function, &sites, site, variable, word)?;
                 let is_marked = function.insts[definition.0].location.statement == function.insts[site.inst].location.statement;
                 let (inst, result, value, first) = Some(definition).filter(|_| is_marked || !has_all_assignments)?;
@@ -168,12 +168,12 @@ pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>
 fn find_computing_inst(
     function: &Function,
     sites: &DefinitionSites,
-    mut site: DefinitionSite,
+    mut site: ResultSite,
     mut value: Value,
     mut word: u8,
 ) -> Option<(Inst, usize, Value, u8)> {
     for _ in 0..MAX_COPIES_TO_FOLLOW {
-        let DefinitionSite { inst, result } = site;
+        let ResultSite { inst, result } = site;
         let data = &function.insts[inst];
         // A guarded instruction defines its result in all threads only if it has a tied operand, which is the result where the guard does
         // not hold.
@@ -289,8 +289,8 @@ impl RegisterAvailability {
         &self,
         function: &Function,
         insts: &[Inst],
-        contents: &mut RegisterContents,
-        mut visit: impl FnMut(&mut RegisterContents),
+        contents: &mut PtxRegisterContents,
+        mut visit: impl FnMut(&mut PtxRegisterContents),
     ) {
         let mut at = 0;
         while at < insts.len() {
@@ -321,7 +321,7 @@ impl RegisterAvailability {
     }
 
     /// Updates `contents`, the words that registers and spill slots hold, for the effect of an instruction.
-    fn apply_inst(&self, function: &Function, inst: Inst, contents: &mut RegisterContents) {
+    fn apply_inst(&self, function: &Function, inst: Inst, contents: &mut PtxRegisterContents) {
         let data = &function.insts[inst];
         if data.is_machine(Opcode::CALL) {
             contents.clear_if(|place| match place {
@@ -343,7 +343,7 @@ impl RegisterAvailability {
     }
 
     /// Records the words of PTX registers that a spill store copies to its slot. Other stores cannot change spill slots.
-    fn record_spill_store(&self, function: &Function, inst: Inst, contents: &mut RegisterContents) {
+    fn record_spill_store(&self, function: &Function, inst: Inst, contents: &mut PtxRegisterContents) {
         let (Some(offset), Some(source)) = (spill_access_offset(function, inst), function.sources(inst).last()) else { return };
         let OperandKind::Register { file: RegFile::General, first, count } = source.kind else { return };
         for word in 0..u16::from(count) {
@@ -358,7 +358,7 @@ impl RegisterAvailability {
 
     /// Returns, for each word of the first result of an instruction, the words of PTX registers that the instruction copies to it. Copies
     /// are plain moves, spill loads, and the moves of predicates from and to general registers (0 or 1), which the allocator inserts.
-    fn copied_words(&self, function: &Function, inst: Inst, contents: &RegisterContents) -> Vec<Vec<WordNumber>> {
+    fn copied_words(&self, function: &Function, inst: Inst, contents: &PtxRegisterContents) -> Vec<Vec<WordNumber>> {
         let data = &function.insts[inst];
         let sources = function.sources(inst);
         if data.guard.is_some() {
@@ -404,7 +404,7 @@ impl RegisterAvailability {
     /// Forgets the old contents of the results of an instruction, and records the new ones: the words of PTX registers that the instruction
     /// defines, and those that it copies to its first result (`copied`). Nothing is recorded if a guard may prevent the write. Other places
     /// that hold a word defined here are forgotten, because they have its old value, for example that of the previous iteration of a loop.
-    fn write_results(&self, function: &Function, inst: Inst, contents: &mut RegisterContents, copied: Vec<Vec<WordNumber>>) {
+    fn write_results(&self, function: &Function, inst: Inst, contents: &mut PtxRegisterContents, copied: Vec<Vec<WordNumber>>) {
         let is_certain = function.insts[inst].guard.is_none() || self.merging_insts.contains(&inst);
         let mut copied = copied.into_iter();
         for (result, operand) in function.results(inst).iter().enumerate() {
@@ -427,8 +427,8 @@ impl RegisterAvailability {
     }
 
     /// Returns which words registers hold at the start of the function, where parameters may be in registers.
-    fn contents_at_entry(&self, function: &Function) -> RegisterContents {
-        let mut contents = RegisterContents::default();
+    fn contents_at_entry(&self, function: &Function) -> PtxRegisterContents {
+        let mut contents = PtxRegisterContents::default();
         self.parameter_insts.iter().for_each(|&inst| self.write_results(function, inst, &mut contents, Vec::new()));
         contents
     }
@@ -446,7 +446,7 @@ impl RegisterAvailability {
         while let Some(at) = pending.pop_first() {
             let block = function.layout[at];
             let Some(start) = &starts[block.position()] else { continue };
-            let mut contents = RegisterContents::from_pairs(start);
+            let mut contents = PtxRegisterContents::from_pairs(start);
             self.apply_insts_in_order(function, &function.blocks[block].insts, &mut contents, |_| {});
             let end = contents.pairs();
             for &next in &next[block.position()] {
@@ -483,7 +483,7 @@ impl RegisterAvailability {
         let mut offset = 0;
         for &block in function.layout.iter().filter(|block| !function.blocks[**block].insts.is_empty()) {
             let start = starts[block.position()].as_deref().unwrap_or_default();
-            let mut contents = RegisterContents::from_pairs(start);
+            let mut contents = PtxRegisterContents::from_pairs(start);
             open.retain(|&pair, &mut since| {
                 let is_kept = contents.contains(pair);
                 if !is_kept {

@@ -219,7 +219,7 @@ pub fn keep_variables_readable(
 
 define_index!(
     /// The number of a variable: its index in the list of variables of [`KeepFinder`].
-    pub struct VariableId,
+    pub struct DebugVariableId,
     "v"
 );
 
@@ -229,9 +229,9 @@ struct KeepFinder<'a> {
     /// The variables, each with the value of its PTX register and the statements for which DWARF names it.
     variables: &'a [(Value, &'a VariableScope)],
     /// For the value of each variable's PTX register: the number of the variable.
-    numbers: FxHashMap<Value, VariableId>,
+    numbers: FxHashMap<Value, DebugVariableId>,
     /// For each block: the variables that are assigned on all paths to its start.
-    assigned: Vec<BitSet<VariableId>>,
+    assigned: Vec<BitSet<DebugVariableId>>,
     /// For each block: the number of its first statement; 0 if it has none.
     first_statements: Vec<u32>,
 }
@@ -239,8 +239,8 @@ struct KeepFinder<'a> {
 impl<'a> KeepFinder<'a> {
     /// Numbers the variables, and computes for each block the variables that are assigned on all paths to its start.
     fn new(function: &Function, flow: &ControlFlow, variables: &'a [(Value, &'a VariableScope)]) -> KeepFinder<'a> {
-        let numbers: FxHashMap<Value, VariableId> =
-            variables.iter().enumerate().map(|(number, &(value, _))| (value, VariableId::new(number))).collect();
+        let numbers: FxHashMap<Value, DebugVariableId> =
+            variables.iter().enumerate().map(|(number, &(value, _))| (value, DebugVariableId::new(number))).collect();
         let statement = |inst: &Inst| Some(function.insts[*inst].location.statement).filter(|&statement| statement != 0);
         let first_statements = function.blocks.iter().map(|block| block.insts.iter().find_map(statement).unwrap_or(0)).collect();
         let mut keeper = KeepFinder { variables, numbers, assigned: Vec::new(), first_statements };
@@ -249,11 +249,11 @@ impl<'a> KeepFinder<'a> {
     }
 
     /// Returns, for each block, the variables that are assigned on all paths to its start.
-    fn assigned_at_block_starts(&self, function: &Function, flow: &ControlFlow) -> Vec<BitSet<VariableId>> {
+    fn assigned_at_block_starts(&self, function: &Function, flow: &ControlFlow) -> Vec<BitSet<DebugVariableId>> {
         let none = BitSet::new(self.variables.len());
         let mut all = none.clone();
         (0..self.variables.len()).for_each(|number| {
-            all.insert(VariableId::new(number));
+            all.insert(DebugVariableId::new(number));
         });
         let mut starts = vec![all.clone(); function.blocks.len()];
         let mut ends = vec![all; function.blocks.len()];
@@ -263,7 +263,7 @@ impl<'a> KeepFinder<'a> {
             for &block in flow.reverse_post_order() {
                 let mut start = if block == function.entry() { none.clone() } else { starts[block.position()].clone() };
                 for &from in flow.predecessors(block) {
-                    let lost: Vec<VariableId> = start.iter().filter(|&number| !ends[from.position()].contains(number)).collect();
+                    let lost: Vec<DebugVariableId> = start.iter().filter(|&number| !ends[from.position()].contains(number)).collect();
                     lost.into_iter().for_each(|number| {
                         start.remove(number);
                     });
@@ -278,7 +278,7 @@ impl<'a> KeepFinder<'a> {
     }
 
     /// Adds to the set `assigned` the variables that an instruction assigns, unless it has a guard.
-    fn add_assigned(&self, function: &Function, inst: Inst, assigned: &mut BitSet<VariableId>) {
+    fn add_assigned(&self, function: &Function, inst: Inst, assigned: &mut BitSet<DebugVariableId>) {
         // With a guard, some threads may not execute the assignment.
         if function.insts[inst].guard.is_none() {
             self.assigned_variables(function, inst).for_each(|number| {
@@ -288,19 +288,19 @@ impl<'a> KeepFinder<'a> {
     }
 
     /// Returns the variables that an instruction assigns.
-    fn assigned_variables(&self, function: &Function, inst: Inst) -> impl Iterator<Item = VariableId> {
+    fn assigned_variables(&self, function: &Function, inst: Inst) -> impl Iterator<Item = DebugVariableId> {
         function.results(inst).iter().filter_map(|operand| self.numbers.get(&operand.value()?).copied())
     }
 
     /// Returns the points of a block at which a `KEEP` (a pseudo operation that reads a value) is needed: pairs of a position, before which
     /// it is inserted, and a variable; sorted by position.
-    fn keep_points(&self, function: &Function, flow: &ControlFlow, block: Block) -> Vec<(usize, VariableId)> {
+    fn keep_points(&self, function: &Function, flow: &ControlFlow, block: Block) -> Vec<(usize, DebugVariableId)> {
         let insts = &function.blocks[block].insts;
         let terminators = insts.len() - function.terminators(block).len();
         let end = position_of_final_keep(function, insts);
         let mut found = Vec::new();
         let mut assigned = self.assigned[block.position()].clone();
-        let named_at = |statement: u32, assigned: &BitSet<VariableId>| -> Vec<VariableId> {
+        let named_at = |statement: u32, assigned: &BitSet<DebugVariableId>| -> Vec<DebugVariableId> {
             assigned.iter().filter(|number| self.variables[number.position()].1.contains(statement)).collect()
         };
         // `statement` is that of the previous instruction, and `named` has the variables that DWARF names at it. Before the first statement
@@ -312,8 +312,8 @@ impl<'a> KeepFinder<'a> {
                 // A new statement starts. Variables that it assigns, or whose scope ends before it, stay live up to here.
                 let of_statement =
                     insts[position..].iter().take_while(|&&inst| [0, here].contains(&function.insts[inst].location.statement));
-                let changed: FxHashSet<VariableId> = of_statement.flat_map(|&inst| self.assigned_variables(function, inst)).collect();
-                let is_last = |number: &VariableId| changed.contains(number) || !self.variables[number.position()].1.contains(here);
+                let changed: FxHashSet<DebugVariableId> = of_statement.flat_map(|&inst| self.assigned_variables(function, inst)).collect();
+                let is_last = |number: &DebugVariableId| changed.contains(number) || !self.variables[number.position()].1.contains(here);
                 found.extend(named.iter().filter(|number| is_last(number)).map(|&number| (position, number)));
                 statement = here;
                 named = named_at(here, &assigned);
@@ -321,11 +321,11 @@ impl<'a> KeepFinder<'a> {
             if Some(position) == end || function.insts[inst].is_machine(Opcode::EXIT) {
                 found.extend(named.iter().map(|&number| (position, number)));
             } else if position == terminators && end.is_none() {
-                let leaves = |number: VariableId, next: &Block| {
+                let leaves = |number: DebugVariableId, next: &Block| {
                     let first = self.first_statements[next.position()];
                     !self.assigned[next.position()].contains(number) || (first != 0 && !self.variables[number.position()].1.contains(first))
                 };
-                let is_left = |number: &&VariableId| flow.successors(block).iter().any(|next| leaves(**number, next));
+                let is_left = |number: &&DebugVariableId| flow.successors(block).iter().any(|next| leaves(**number, next));
                 found.extend(named.iter().filter(is_left).map(|&number| (position, number)));
             }
             self.add_assigned(function, inst, &mut assigned);

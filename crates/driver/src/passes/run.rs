@@ -10,26 +10,64 @@ use oriole_opt as opt;
 use oriole_regalloc::AllocationEnvironment;
 
 use crate::debug::{assignments, joins, registers, saved_registers, variables};
-use crate::error::{Failure, Fault};
+use crate::error::{ErrorCause, FunctionError};
 use crate::state::{FunctionState, Selection};
 use crate::{convention, emit, layout, patches, prologue, report_data, resident_blocks, schedule};
 
 /// The result of a pass: nothing, or the errors that stop the compilation of the function.
-type PassOutcome = Result<(), Vec<Failure>>;
+type PassOutcome = Result<(), Vec<FunctionError>>;
 
 /// Returns an error that reports a bug of the compiler with this message.
-fn internal_error(message: impl ToString) -> Vec<Failure> {
-    vec![Failure::from(Fault::Internal(message.to_string()))]
+fn internal_error(message: impl ToString) -> Vec<FunctionError> {
+    vec![FunctionError::from(ErrorCause::Internal(message.to_string()))]
+}
+
+/// Defines functions for passes that return nothing that is kept. The rows of the pass table describe the passes.
+macro_rules! simple_passes {
+    ($($name:ident($state:ident) = $call:expr;)*) => {$(
+        pub(super) fn $name($state: &mut FunctionState<'_>) -> PassOutcome {
+            $call;
+            Ok(())
+        }
+    )*};
+}
+
+simple_passes! {
+    uniform_handles(state) = opt::uniform_handles::run(&mut state.function);
+    forward_stores(state) = opt::forward_stores::run(&mut state.function);
+    drop_copies(state) = opt::drop_copies::run(&mut state.function);
+    guard_copies(state) = opt::guard_copies::run(&mut state.function);
+    straighten(state) = opt::straighten::run(&mut state.function, state.input.options.target);
+    fuse(state) = opt::fuse::run(&mut state.function, state.input.options.target);
+    split_index(state) = opt::split_index::run(&mut state.function, state.input.options.target);
+    forward(state) = opt::forward::run(&mut state.function, state.input.options.target);
+    merge(state) = opt::merge::run(&mut state.function, state.input.options.target);
+    hoist(state) = opt::hoist::run(&mut state.function, state.input.options.target);
+    narrow(state) = opt::narrow::run(&mut state.function, state.input.options.target);
+    join_phis(state) = opt::join_phis::run(&mut state.function, state.input.options.target);
+    share_constants(state) = opt::share_constants::run(&mut state.function, state.input.options.target);
+    constant_phis(state) = opt::constant_phis::run(&mut state.function, state.input.options.target);
+    constant_handles(state) = opt::constant_handles::run(&mut state.function, state.input.options.target);
+    remove_dead_code(state) = opt::dead::run(&mut state.function, state.input.options.target);
+    reduce(state) = opt::reduce::run(&mut state.function, state.input.options.target);
+    aggregate(state) = opt::aggregate::run(&mut state.function, state.input.options.target);
+    insert_yields(state) = opt::insert_yields::run(&mut state.function, state.input.options.target);
+    share_tuples(state) = opt::share_tuples::run(&mut state.function, state.input.options.target);
+    simplify(state) = opt::simplify::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    tie_loads(state) = opt::tie_loads::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    guard_sums(state) = opt::guard_sums::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    uniform_numbers(state) = opt::uniform_numbers::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
 }
 
 /// Pass `select`: selects machine instructions for the PTX instructions.
 pub(super) fn select(state: &mut FunctionState<'_>) -> PassOutcome {
     let input = state.input;
-    let unsupported = |error: oriole_isel::Unsupported| Failure { span: error.span, fault: Fault::Unsupported(error.feature) };
+    let unsupported = |error: oriole_isel::Unsupported| FunctionError { span: error.span, fault: ErrorCause::Unsupported(error.feature) };
     let options = SelectOptions {
         waits_for_errors: input.options.waits_for_errors(),
         without_descriptors: input.options.tools_patch,
         calls_slow_paths: convention::may_call_slow_paths(input.register_limit, input.options),
+        without_shared_reservation: input.options.without_shared_reservation,
     };
     let Selected {
         function,
@@ -39,6 +77,7 @@ pub(super) fn select(state: &mut FunctionState<'_>) -> PassOutcome {
         taken_functions,
         has_dynamic_stack,
         tensor_memory,
+        reads_reserved_shared,
         ignored_register_counts,
         locals_start,
         registers,
@@ -65,6 +104,7 @@ pub(super) fn select(state: &mut FunctionState<'_>) -> PassOutcome {
         taken_functions,
         has_dynamic_stack,
         tensor_memory,
+        reads_reserved_shared,
         ignored_register_counts,
         locals_start,
     };
@@ -75,25 +115,6 @@ pub(super) fn select(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `construct-ssa`: gives each value one definition.
 pub(super) fn construct_ssa(state: &mut FunctionState<'_>) -> PassOutcome {
     oriole_ir::construct_ssa(&mut state.function);
-    Ok(())
-}
-
-/// Pass `uniform-handles`: removes loops over the texture handles of a warp's threads where all threads have the same handle.
-pub(super) fn uniform_handles(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::uniform_handles::run(&mut state.function);
-    Ok(())
-}
-
-/// Pass `straighten`: merges each block with its successor if no other control flow leaves the one or enters the other.
-pub(super) fn straighten(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::straighten::run(&mut state.function, target);
-    Ok(())
-}
-
-/// Passes `simplify` and `simplify-again`: simplify integer instructions with operands known at compile time, and form funnel shifts.
-pub(super) fn simplify(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::simplify::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
@@ -120,59 +141,10 @@ fn run_contraction_with(state: &mut FunctionState<'_>, legality: opt::contract::
     Ok(())
 }
 
-/// Pass `fuse`: joins multiplications and 64-bit additions of address computations into wide multiply-adds.
-pub(super) fn fuse(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::fuse::run(&mut state.function, target);
-    Ok(())
-}
-
-/// Pass `split-index`: moves the constant part of an array index into the offset field of the memory access.
-pub(super) fn split_index(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::split_index::run(&mut state.function, target);
-    Ok(())
-}
-
 /// Pass `legalize`: rewrites every instruction into one that can be encoded for the target.
 pub(super) fn legalize(state: &mut FunctionState<'_>) -> PassOutcome {
     let encodability = &mut state.input.caches.encodability.borrow_mut();
     opt::legalize::run(&mut state.function, encodability).map(|_| ()).map_err(internal_error)
-}
-
-/// Passes `forward` and `forward-again`: replace reads of a copy by reads of the copied value (copy propagation).
-pub(super) fn forward(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::forward::run(&mut state.function, target);
-    Ok(())
-}
-
-/// Pass `merge`: common-subexpression elimination along the dominator tree.
-pub(super) fn merge(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::merge::run(&mut state.function, target);
-    Ok(())
-}
-
-/// Pass `hoist`: moves computations and loads that do not change in a loop before the loop.
-pub(super) fn hoist(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::hoist::run(&mut state.function, target);
-    Ok(())
-}
-
-/// Pass `narrow`: computes only the lower half of 64-bit values whose upper half is not read.
-pub(super) fn narrow(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::narrow::run(&mut state.function, target);
-    Ok(())
-}
-
-/// Pass `forward-stores`: replaces loads of words that were stored before by the stored values, and removes repeated loads and overwritten
-/// stores.
-pub(super) fn forward_stores(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::forward_stores::run(&mut state.function);
-    Ok(())
 }
 
 /// Pass `vector-loads`: joins loads of neighbouring words of shared memory into vector loads.
@@ -195,24 +167,11 @@ pub(super) fn fold(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `tie-loads`: makes guarded vector loads write into the registers of the values that stay valid where the guard is false.
-pub(super) fn tie_loads(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::tie_loads::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
-    Ok(())
-}
-
 /// Pass `combine`: replaces each logic tree and each sum of products or shifts by one instruction, and folds negations and absolute values
 /// into the instructions that read them.
 pub(super) fn combine(state: &mut FunctionState<'_>) -> PassOutcome {
     let encodability = &mut state.input.caches.encodability.borrow_mut();
     opt::combine::run_and_record_alternatives(&mut state.function, encodability, &mut state.alternatives);
-    Ok(())
-}
-
-/// Pass `join-phis`: replaces phis of the single registers of a matrix accumulator by one phi of the whole tuple.
-pub(super) fn join_phis(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::join_phis::run(&mut state.function, target);
     Ok(())
 }
 
@@ -223,62 +182,15 @@ pub(super) fn uniform(state: &mut FunctionState<'_>) -> PassOutcome {
     Ok(())
 }
 
-/// Pass `guard-sums`: replaces `x + (p ? n : 0)` by a guarded addition.
-pub(super) fn guard_sums(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::guard_sums::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
-    Ok(())
-}
-
-/// Pass `uniform-numbers`: keeps double-precision constants that are read repeatedly in uniform registers.
-pub(super) fn uniform_numbers(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::uniform_numbers::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
-    Ok(())
-}
-
-/// Pass `share-constants`: loads constants that instructions of a loop need into registers before the loop.
-pub(super) fn share_constants(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::share_constants::run(&mut state.function, target);
-    Ok(())
-}
-
 /// Pass `stagger-products`: divides groups of warpgroup matrix products into smaller ones, so that products overlap with arithmetic.
 pub(super) fn stagger_products(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::stagger_products::run(&mut state.function, state.input.register_limit);
     Ok(())
 }
 
-/// Pass `constant-phis`: makes phis read constants directly, instead of registers that hold these constants.
-pub(super) fn constant_phis(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::constant_phis::run(&mut state.function, target);
-    Ok(())
-}
-
-/// Pass `remove-dead`: dead-code elimination.
-pub(super) fn remove_dead_code(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::dead::run(&mut state.function, target);
-    Ok(())
-}
-
 /// Pass `if-convert`: replaces short branches by guarded instructions.
 pub(super) fn if_convert(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::if_convert::run_and_record_remarks(&mut state.function, state.input.hardware, &mut state.pass_remarks);
-    Ok(())
-}
-
-/// Pass `reduce`: replaces atomic operations whose old value is not read by reductions, which return nothing, and by counters.
-pub(super) fn reduce(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::reduce::run(&mut state.function, target);
-    Ok(())
-}
-
-/// Pass `aggregate`: lets one thread of a warp perform the atomic operations of all its threads on one address.
-pub(super) fn aggregate(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::aggregate::run(&mut state.function, target);
     Ok(())
 }
 
@@ -293,13 +205,6 @@ pub(super) fn converge(state: &mut FunctionState<'_>) -> PassOutcome {
     let may_wait =
         |name: &str| functions_waiting_for_warp.contains(name) || oriole_isel::is_runtime(name) && !oriole_isel::is_slow_path(name);
     opt::converge::run(&mut state.function, target, &may_wait);
-    Ok(())
-}
-
-/// Pass `give-way`: inserts YIELD into loops that may wait for other threads.
-pub(super) fn insert_yields(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::insert_yields::run(&mut state.function, target);
     Ok(())
 }
 
@@ -331,7 +236,7 @@ pub(super) fn allocate(state: &mut FunctionState<'_>) -> PassOutcome {
     // up to which the occupancy stays the same.
     let before = resident_blocks::may_exceed_register_target(state).then(|| state.function.clone());
     let allocation = convention::allocate(&mut state.function, &environment, options.verify)
-        .map_err(|error| vec![Failure::from(Fault::Limit(error.to_string()))])?;
+        .map_err(|error| vec![FunctionError::from(ErrorCause::Limit(error.to_string()))])?;
     let instructions = state.function.inst_count();
     let improved = before.and_then(|before| resident_blocks::allocate(&before, &allocation, instructions, state));
     state.allocation = Some(match improved {
@@ -384,25 +289,12 @@ pub(super) fn clear_barriers(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `prologue`: sets up the stack pointer, and saves and restores registers.
 pub(super) fn insert_prologue(state: &mut FunctionState<'_>) -> PassOutcome {
     let (target, has_spills) = (state.target(), state.spill_bytes() > 0);
-    prologue::run(&mut state.function, target, has_spills).map_err(|excess| vec![Failure::from(Fault::TooMuch(excess))])
+    prologue::run(&mut state.function, target, has_spills).map_err(|excess| vec![FunctionError::from(ErrorCause::TooMuch(excess))])
 }
 
 /// Pass `balance-moves`: makes the less busy unit execute copies of registers.
 pub(super) fn balance_moves(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::balance::run_on_register_moves(&mut state.function, state.input.hardware, &mut state.input.caches.encodability.borrow_mut());
-    Ok(())
-}
-
-/// Pass `share-tuples`: makes a tuple of registers a part of a longer tuple that contains the same elements, which saves copies.
-pub(super) fn share_tuples(state: &mut FunctionState<'_>) -> PassOutcome {
-    let target = state.target();
-    opt::share_tuples::run(&mut state.function, target);
-    Ok(())
-}
-
-/// Pass `drop-copies`: deletes moves of a value into a register that already holds the value.
-pub(super) fn drop_copies(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::drop_copies::run(&mut state.function);
     Ok(())
 }
 
@@ -415,12 +307,6 @@ pub(super) fn post_schedule(state: &mut FunctionState<'_>) -> PassOutcome {
     let with_trace = state.options().reports.traces(&state.function.name);
     state.report_data.note_schedule(schedule::PHASE_AFTER_ALLOCATION, &state.function, &stats, with_trace);
     state.history.note_schedule(schedule::PHASE_AFTER_ALLOCATION, &stats);
-    Ok(())
-}
-
-/// Pass `guard-copies`: inserts loads from shared memory, whose results are not used, before asynchronous copies.
-pub(super) fn guard_copies(state: &mut FunctionState<'_>) -> PassOutcome {
-    opt::guard_copies::run(&mut state.function);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use oriole_sim::hazard::Watch;
+use oriole_sim::hazard::HazardObserver;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::verify::{Verifier, verify_cubin};
 
@@ -20,7 +20,7 @@ fn hazards(Compiled { name, test, cubin }: &Compiled) -> Result<Result<u64, Stri
     if let Some(complaint) = report.complaint(4) {
         return Err(format!("{name}: {complaint}"));
     }
-    let mut watch = Watch::new().limit(4);
+    let mut watch = HazardObserver::new().limit(4);
     let outcome = run(test, cubin, &LIMIT, &mut watch).map(|report| report.warp_instructions);
     match watch.findings() {
         [] => Ok(outcome),

@@ -10,11 +10,11 @@ use oriole_driver::{Options as Compiler, compile};
 use oriole_hardware::Model;
 use oriole_isa::{Control, Target, decode};
 use oriole_kernel_test::KernelTest;
-use oriole_sim::hazard::{LocatedFinding, Problem, Register, Severity, Watch, check_function};
-use oriole_sim::sass::Options;
+use oriole_sim::hazard::{HazardObserver, HazardRegister, HazardSeverity, LocatedFinding, Problem, check_function};
+use oriole_sim::sass::GridOptions;
 use oriole_sim::sass::kernel_test::run;
 
-const LIMIT: Options = Options::limited(1 << 22);
+const LIMIT: GridOptions = GridOptions::limited(1 << 22);
 const INSTRUCTION_BYTES: usize = 16;
 const SCOREBOARDS: u8 = 6;
 /// Every `STEP`-th kernel test is used.
@@ -23,12 +23,12 @@ const STEP: usize = 59;
 /// The part of a problem that does not depend on the path on which it was found.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    Early(Register),
+    Early(HazardRegister),
     Fresh(u8),
-    Stale(Register),
+    Stale(HazardRegister),
     Ignored,
     Counted(u8),
-    Unfenced(Register),
+    Unfenced(HazardRegister),
     Note,
 }
 
@@ -56,13 +56,13 @@ type Found = BTreeSet<(usize, Kind)>;
 fn on_all_paths(words: &[u128], target: Target) -> Found {
     let code: Vec<_> = words.iter().map(|&word| decode(word, target).expect("known words")).collect();
     let findings = check_function(&code, &[0], &|_| Vec::new(), Model::of(target));
-    let hazards = findings.iter().filter(|finding| finding.problem.severity() == Severity::Hazard);
+    let hazards = findings.iter().filter(|finding| finding.problem.severity() == HazardSeverity::Hazard);
     hazards.map(|finding| (finding.first, kind(&finding.problem))).collect()
 }
 
 /// Returns the hazards of the dynamic check.
 fn while_running(test: &KernelTest, cubin: &[u8]) -> Found {
-    let mut watch = Watch::new();
+    let mut watch = HazardObserver::new();
     run(test, cubin, &LIMIT, &mut watch).expect("control words do not change results in the simulator");
     let first = |sighting: &LocatedFinding| sighting.first.as_ref().unwrap_or(&sighting.second).offset as usize / INSTRUCTION_BYTES;
     watch.findings().iter().map(|sighting| (first(sighting), kind(&sighting.problem))).collect()

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use oriole_driver::{DebugInfo, DebugKind, Options as Compiler, compile};
 use oriole_isa::Target;
 use oriole_kernel_test::KernelTest;
-use oriole_sim::sass::Options;
+use oriole_sim::sass::GridOptions;
 
 /// The most instructions that one launch may execute.
-pub const LIMIT: Options = Options::limited(1 << 26);
+pub const LIMIT: GridOptions = GridOptions::limited(1 << 26);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -8,12 +8,12 @@ use std::{env, fs};
 
 use oriole_driver::{Options as Compiler, compile};
 use oriole_isa::Target;
-use oriole_sim::ptx::Program;
+use oriole_sim::ptx::PtxProgram;
 use oriole_sim::sass::kernel_test::run;
-use oriole_sim::sass::{Options, Silent};
+use oriole_sim::sass::{GridOptions, Silent};
 
 const TARGETS: [(&str, u8); 6] = [("sm_75", 3), ("sm_80", 0), ("sm_90a", 0), ("sm_90a", 3), ("sm_100a", 3), ("sm_120a", 2)];
-const LIMIT: Options = Options::limited(1 << 24);
+const LIMIT: GridOptions = GridOptions::limited(1 << 24);
 
 /// Runs a kernel test in the interpreter and, compiled by Oriole and by ptxas, in the simulator.
 fn check(name: &str, text: &str, targets: &[(&str, u8)]) {
@@ -31,8 +31,8 @@ fn check_ours(name: &str, text: &str, targets: &[(&str, u8)]) {
     let test = oriole_kernel_test::parse(text).unwrap_or_else(|error| panic!("{name}: {error:?}"));
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     assert!(checked.is_valid(), "{name} is not accepted");
-    let program = Program::new(&checked.module, text.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let report = program.run_test(&test, &oriole_sim::ptx::Options::default()).unwrap_or_else(|failure| panic!("{name}: {failure}"));
+    let program = PtxProgram::new(&checked.module, text.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let report = program.run_test(&test, &oriole_sim::ptx::PtxOptions::default()).unwrap_or_else(|failure| panic!("{name}: {failure}"));
     assert!(report.findings.is_empty(), "{name}: {}", report.findings[0]);
     for &(target, level) in targets {
         let machine = Target::parse(target).unwrap();

@@ -17,12 +17,12 @@ use oriole_cubin::Cubin;
 use oriole_driver::{Options as Compiler, compile};
 use oriole_isa::{Control, Target, decode, form_of};
 use oriole_kernel_test::KernelTest;
-use oriole_sim::hazard::{LocatedFinding, Mask, Problem, Watch};
-use oriole_sim::sass::Options;
+use oriole_sim::hazard::{HazardObserver, LocatedFinding, Mask, Problem};
+use oriole_sim::sass::GridOptions;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::verify::{Verifier, verify_cubin};
 
-const LIMIT: Options = Options::limited(1 << 22);
+const LIMIT: GridOptions = GridOptions::limited(1 << 22);
 const INSTRUCTION_BYTES: usize = 16;
 /// Every `STEP`-th kernel test is used.
 const STEP: usize = 41;
@@ -149,7 +149,7 @@ fn mutate(name: &str, test: &KernelTest, cubin: &[u8], dice: &mut Dice, counts: 
                 count.found += 1;
                 continue;
             }
-            let mut watch = Watch::new();
+            let mut watch = HazardObserver::new();
             let outcome = run(test, &bytes, &LIMIT, &mut watch);
             let is_of_some_threads =
                 |sighting: &&LocatedFinding| sighting.lanes != Mask::MAX && matches!(sighting.problem, Problem::StaleReuse { .. });

@@ -12,7 +12,7 @@ use oriole_regalloc::{AllocateError, Allocation, AllocationEnvironment, allocate
 use oriole_sched::backend::{Backend, Knobs, ScheduleMode};
 use oriole_sched::function::Scheduler;
 use oriole_sched::report::trace;
-use oriole_sched::resource::Costs;
+use oriole_sched::resource::ResourceCosts;
 
 use super::{Lines, functions, register_limit, required};
 use crate::diff;
@@ -31,7 +31,7 @@ pub fn sched(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
     let environment = AllocationEnvironment::new(target, register_limit(&file.options));
     let scheduler = Scheduler {
         model: Model::of(target),
-        costs: &Costs::from_rates(rates, machine),
+        costs: &ResourceCosts::from_rates(rates, machine),
         machine,
         backend: file.options.backend.unwrap_or(Backend::B),
         mode: file.options.mode.unwrap_or(ScheduleMode::Ilp),

@@ -5,9 +5,9 @@
 
 use oriole_isa::Target;
 use oriole_kernel_test::{FIRST_LINE, KernelTest};
-use oriole_sim::ptx::Program;
+use oriole_sim::ptx::PtxProgram;
 use oriole_sim::sass::kernel_test::run as simulate;
-use oriole_sim::sass::{Options as Limits, Silent};
+use oriole_sim::sass::{GridOptions as Limits, Silent};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 use super::{machine_code, module};
@@ -42,8 +42,8 @@ pub fn run(file: &mut TestFile, _: &TestKind) -> Result<(), String> {
 
 fn run_ptx(file: &TestFile, text: &str, test: &KernelTest, target: Target) -> Result<(), String> {
     let module = module(file)?;
-    let program = Program::new(&module, text.as_bytes()).map_err(|error| error.to_string())?;
-    let interpreted = program.run_test(test, &oriole_sim::ptx::Options::default());
+    let program = PtxProgram::new(&module, text.as_bytes()).map_err(|error| error.to_string())?;
+    let interpreted = program.run_test(test, &oriole_sim::ptx::PtxOptions::default());
     let report = interpreted.map_err(|failure| format!("in the interpreter: {failure}"))?;
     if let Some(finding) = report.findings.first() {
         return Err(format!("in the interpreter: {finding}"));

@@ -3,7 +3,8 @@
 use oriole_support::{BitSet, Groups, IndexVec};
 use smallvec::SmallVec;
 
-use crate::function::{Block, Function};
+use crate::function::Function;
+use crate::ids::Block;
 use crate::operand::{Operand, OperandKind};
 
 /// The control flow graph of a function. Parallel edges (two branches to the same block) count once.

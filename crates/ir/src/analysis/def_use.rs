@@ -2,7 +2,8 @@
 
 use oriole_support::{Groups, IndexVec};
 
-use crate::function::{Block, Function, Inst, Value};
+use crate::function::Function;
+use crate::ids::{Block, Inst, Value};
 use crate::operand::OperandKind;
 
 /// One use of a value.

@@ -14,7 +14,8 @@
 use oriole_support::{BitSet, Groups, Index, IndexVec};
 
 use super::ControlFlow;
-use crate::function::{Block, Function};
+use crate::function::Function;
+use crate::ids::Block;
 
 /// The dominator tree.
 #[derive(Clone, Debug)]

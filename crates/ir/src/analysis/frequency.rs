@@ -19,7 +19,8 @@ use oriole_support::IndexVec;
 use rustc_hash::FxHashSet;
 
 use super::{ControlFlow, Dominators, Loops};
-use crate::function::{Block, Function};
+use crate::function::Function;
+use crate::ids::Block;
 
 /// How often loops are assumed to be executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

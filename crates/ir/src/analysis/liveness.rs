@@ -16,7 +16,8 @@
 use oriole_support::{Index, IndexVec, SparseSet};
 
 use super::ControlFlow;
-use crate::function::{Block, Function, Inst, Value};
+use crate::function::Function;
+use crate::ids::{Block, Inst, Value};
 use crate::instruction::Pseudo;
 use crate::operand::OperandKind;
 

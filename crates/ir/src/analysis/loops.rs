@@ -12,7 +12,8 @@
 use oriole_support::{Groups, Index, IndexVec, define_index};
 
 use super::ControlFlow;
-use crate::function::{Block, Function};
+use crate::function::Function;
+use crate::ids::Block;
 
 define_index!(
     /// The number of a loop.

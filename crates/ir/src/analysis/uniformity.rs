@@ -23,7 +23,8 @@ use oriole_support::{BitSet, Index, IndexVec};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{ControlFlow, DefUse, DominanceFrontiers, Dominators, LoopId, Loops, PostDominators};
-use crate::function::{Block, Function, Inst, Value};
+use crate::function::Function;
+use crate::ids::{Block, Inst, Value};
 use crate::instruction::{Op, Pseudo};
 use crate::memory::{Order, Space};
 use crate::operand::{Operand, OperandKind, Role};

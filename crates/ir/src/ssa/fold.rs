@@ -7,7 +7,8 @@
 use oriole_support::IndexVec;
 use smallvec::SmallVec;
 
-use crate::function::{Block, Function, Inst, Value};
+use crate::function::Function;
+use crate::ids::{Block, Inst, Value};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Operand, OperandKind, Part, Role, Signs};
 

@@ -36,7 +36,6 @@ mod variables;
 use crate::analysis::{ControlFlow, Dominators, remove_unreachable_blocks};
 use crate::function::Function;
 use crate::instruction::Op;
-use crate::operand::{Class, Part};
 use oriole_isa::{Opcode, Symbols};
 use variables::Variables;
 
@@ -68,11 +67,4 @@ fn insert_entry(function: &mut Function) {
     let branch = function.new_inst(Op::Machine(Opcode::BRA), Symbols::new(), None, &[old.into()], 0);
     function.blocks[new].insts.push(branch);
     function.layout.insert(0, new);
-}
-
-/// Returns whether registers of a value can replace a whole value of a class: same register file, same number, sufficient alignment.
-fn can_stand_for(function: &Function, part: Part, class: Class) -> bool {
-    let base = function.values[part.value];
-    let is_aligned = base.align.is_multiple_of(class.align) && part.first.is_multiple_of(class.align);
-    base.file == class.file && part.count == class.width && is_aligned
 }

@@ -16,7 +16,8 @@ use oriole_support::{Groups, Index, IndexVec};
 
 use super::variables::Variables;
 use crate::analysis::{ControlFlow, Dominators, LivenessWalk};
-use crate::function::{Block, Function, Value};
+use crate::function::Function;
+use crate::ids::{Block, Value};
 
 /// Returns, for each block, the variables that need a phi there, in ascending order.
 pub(super) fn place_phis(

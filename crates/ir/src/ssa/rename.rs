@@ -4,9 +4,9 @@ use oriole_isa::{RegFile, Symbols};
 use oriole_support::{BitSet, IndexVec};
 use smallvec::SmallVec;
 
-use super::can_stand_for;
 use crate::analysis::{ControlFlow, Dominators};
-use crate::function::{Block, Function, Inst, Value};
+use crate::function::Function;
+use crate::ids::{Block, Inst, Value};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Operand, OperandKind, Part, Role, Signs};
 
@@ -268,7 +268,7 @@ impl Renaming<'_> {
         let to = result.part()?;
         let from = source.part()?;
         let is_plain = source.signs == Signs::NONE && source.suffixes().next().is_none() && source.role == Role::Plain;
-        (is_plain && can_stand_for(self.function, from, self.function.values[to.value])).then_some(from)
+        (is_plain && self.function.can_stand_for(from, self.function.values[to.value])).then_some(from)
     }
 }
 

@@ -10,8 +10,8 @@
 use oriole_support::{BitSet, IndexVec};
 use smallvec::SmallVec;
 
-use super::can_stand_for;
-use crate::function::{Block, Function, Inst, Value};
+use crate::function::Function;
+use crate::ids::{Block, Inst, Value};
 use crate::instruction::Pseudo;
 use crate::operand::{Operand, OperandKind, Part, Role};
 
@@ -118,7 +118,7 @@ impl PhiSimplifier {
             only = Some(kind);
         }
         match only {
-            Some(OperandKind::Value(part)) if can_stand_for(function, part, function.values[result]) => Fate::Is(part),
+            Some(OperandKind::Value(part)) if function.can_stand_for(part, function.values[result]) => Fate::Is(part),
             Some(OperandKind::Undefined) | None => Fate::IsUndefined,
             Some(_) => Fate::Stays,
         }

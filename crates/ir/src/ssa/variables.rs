@@ -7,7 +7,8 @@
 use oriole_support::{BitSet, IndexVec};
 
 use crate::analysis::{Dominators, Need};
-use crate::function::{Block, Function, Value};
+use crate::function::Function;
+use crate::ids::{Block, Value};
 
 /// The variables of a function.
 pub(super) struct Variables {

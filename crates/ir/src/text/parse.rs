@@ -1,19 +1,21 @@
 //! Parser of the text form, line by line.
 
+mod cursor;
 mod operand;
 
 use std::fmt;
 
-use oriole_isa::{Opcode, RegFile, Symbols};
+use oriole_isa::{Opcode, Symbols};
 use oriole_support::{BitSet, Index, IndexVec};
 
 use super::{CONTRACT, ORDERS, SCOPES, SPACES, member};
-use crate::function::{Block, Function, FunctionKind, Inst, Location, Value};
+use crate::function::{Function, FunctionKind};
+use crate::ids::{Block, Inst, Location, Value};
 use crate::instruction::{Op, Pseudo};
 use crate::memory::{MemoryAccess, Order, Scope};
 use crate::operand::{Class, Guard, Operand, OperandKind};
 use crate::template::read_modifiers;
-use operand::Cursor;
+use cursor::{Cursor, Read};
 
 /// A syntax error in the text form.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,9 +33,6 @@ impl fmt::Display for ParseError {
 }
 
 impl std::error::Error for ParseError {}
-
-/// Result of parsing a part of a line; the error is a message without line number.
-type Read<T> = Result<T, String>;
 
 /// Parses all functions of a text. Skips empty lines and comments.
 pub fn parse(text: &str) -> Result<Vec<Function>, ParseError> {
@@ -274,7 +273,3 @@ fn read_access(text: &str) -> Read<MemoryAccess> {
     }
     Ok(access)
 }
-
-/// The register files, in the order in which the parser tries their prefixes.
-const FILES: [RegFile; 6] =
-    [RegFile::Uniform, RegFile::UniformPredicate, RegFile::Scoreboard, RegFile::General, RegFile::Predicate, RegFile::Convergence];

@@ -6,7 +6,8 @@ use oriole_isa::RegFile;
 use oriole_support::{BitSet, Index};
 
 use super::{CONTRACT, ORDERS, REFERENCES, SCOPES, SPACES, word};
-use crate::function::{Function, FunctionKind, Inst, Location, Value};
+use crate::function::{Function, FunctionKind};
+use crate::ids::{Inst, Location, Value};
 use crate::memory::{MemoryAccess, Order, Scope};
 use crate::operand::{Class, Operand, OperandKind, Part, Role, Signs};
 

@@ -2,8 +2,9 @@
 
 use oriole_isa::RegFile;
 
-use super::VerifierReport;
-use crate::function::{Function, Inst};
+use super::report::VerifierReport;
+use crate::function::Function;
+use crate::ids::Inst;
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Class, Operand, OperandKind, Role};
 

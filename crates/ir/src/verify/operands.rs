@@ -2,8 +2,9 @@
 
 use oriole_isa::{Effect, Memory, Opcode, Pipe, RegFile};
 
-use super::VerifierReport;
-use crate::function::{Block, Function, Inst};
+use super::report::VerifierReport;
+use crate::function::Function;
+use crate::ids::{Block, Inst};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Operand, OperandKind, Part, Role, Signs};
 

@@ -3,9 +3,10 @@
 use oriole_isa::{Opcode, RegFile};
 use oriole_support::BitSet;
 
-use super::VerifierReport;
+use super::report::VerifierReport;
 use crate::analysis::ControlFlow;
-use crate::function::{Block, Function, Inst};
+use crate::function::Function;
+use crate::ids::{Block, Inst};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Guard, OperandKind};
 

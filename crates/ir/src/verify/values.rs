@@ -2,9 +2,9 @@
 
 use oriole_support::IndexVec;
 
-use super::VerifierReport;
+use super::report::VerifierReport;
 use crate::analysis::{ControlFlow, Dominators};
-use crate::function::{Block, Value};
+use crate::ids::{Block, Value};
 use crate::instruction::Pseudo;
 use crate::operand::OperandKind;
 

@@ -14,17 +14,17 @@ use oriole_ptx::ast;
 use oriole_ptx::table::Opcode as PtxOpcode;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
-use crate::memory::{Access, AccessSpace, Address, OffsetRange, strong};
+use crate::memory::{AccessProperties, AccessSpace, AddressOperands, OffsetRange, strong};
 use crate::ptx::Ptx;
-use crate::select::Select;
-use operation::{AtomicKind, Operation};
+use operation::{AtomicKind, TypedOperation};
 
 /// An atomic operation with its operands.
-pub(crate) struct Atomic {
-    access: Access,
-    operation: Operation,
-    address: Address,
+pub(crate) struct AtomicOperands {
+    access: AccessProperties,
+    operation: TypedOperation,
+    address: AddressOperands,
     /// The operand of the operation, in as many registers as the operation needs; for compare-and-swap, the value to store.
     value: Operand,
     /// For compare-and-swap: the value to compare with.
@@ -37,17 +37,17 @@ pub(crate) struct Atomic {
 
 /// Selects `atom`, `red`, `multimem.red`.
 pub(crate) fn atomic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let Some(operation) = Operation::of(ptx) else { return select.unsupported(ptx) };
-    let atomic = Atomic::read(select, ptx, operation)?;
+    let Some(operation) = TypedOperation::of(ptx) else { return select.unsupported(ptx) };
+    let atomic = AtomicOperands::read(select, ptx, operation)?;
     if atomic.needs_branches() {
         return select.branch_around(|select| atomic.write(select));
     }
     atomic.write(select)
 }
 
-impl Atomic {
+impl AtomicOperands {
     /// Reads the operands of `atom` or `red`.
-    fn read(select: &mut Select<'_>, ptx: &Ptx<'_>, operation: Operation) -> Result<Atomic, Unsupported> {
+    fn read(select: &mut Select<'_>, ptx: &Ptx<'_>, operation: TypedOperation) -> Result<AtomicOperands, Unsupported> {
         let first = usize::from(ptx.opcode() == PtxOpcode::Atom);
         let mut access = select.access(ptx, ptx.operand(first));
         // Multicast addresses are in global memory; without an explicit scope, the scope of `multimem` is the system.
@@ -90,7 +90,7 @@ impl Atomic {
         };
         let is_global = matches!(access.space, AccessSpace::Global | AccessSpace::Generic | AccessSpace::Cluster);
         let descriptor = if is_global { select.access_descriptor(ptx, ptx.operands.len() - 1)? } else { Operand::URZ };
-        Ok(Atomic { access, operation, address, value, expected, descriptor, destinations })
+        Ok(AtomicOperands { access, operation, address, value, expected, descriptor, destinations })
     }
 
     /// Returns whether the operation needs control flow, not just one instruction with fences.

@@ -4,8 +4,8 @@ use oriole_ir::{Class, Operand};
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// What the operation does to the value in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub(super) enum AtomicKind {
 
 /// An atomic operation on a type.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Operation {
+pub(super) struct TypedOperation {
     pub kind: AtomicKind,
     /// The type of an element.
     pub ty: ScalarType,
@@ -32,9 +32,9 @@ pub(super) struct Operation {
     pub lanes: usize,
 }
 
-impl Operation {
+impl TypedOperation {
     /// Reads the operation from the modifiers of `atom` or `red`.
-    pub(super) fn of(ptx: &Ptx<'_>) -> Option<Operation> {
+    pub(super) fn of(ptx: &Ptx<'_>) -> Option<TypedOperation> {
         let kinds = [
             (Modifier::Add, AtomicKind::Add),
             (Modifier::Min, AtomicKind::Min),
@@ -48,7 +48,7 @@ impl Operation {
             (Modifier::Cas, AtomicKind::CompareAndSwap),
         ];
         let kind = kinds.iter().find(|(modifier, _)| ptx.has(*modifier)).map(|&(_, kind)| kind)?;
-        Some(Operation { kind, ty: ptx.ty(), lanes: ptx.vector_lanes() })
+        Some(TypedOperation { kind, ty: ptx.ty(), lanes: ptx.vector_lanes() })
     }
 
     /// Returns the number of bytes that each thread accesses.

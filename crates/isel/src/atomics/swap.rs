@@ -23,12 +23,12 @@
 use oriole_ir::{Class, Guard, MemoryAccess, Operand, Value};
 use oriole_isa::SystemLayout;
 
-use super::Atomic;
+use super::AtomicOperands;
 use super::operation::AtomicKind;
-use crate::memory::{AccessSpace, Address, strong};
-use crate::select::Select;
+use crate::context::Select;
+use crate::memory::{AccessSpace, AddressOperands, strong};
 
-impl Atomic {
+impl AtomicOperands {
     /// Emits the operation as a loop on the whole value at the address; returns the old value.
     pub(super) fn looped(&self, select: &mut Select<'_>) -> Operand {
         let old = select.b.value(self.class());
@@ -37,7 +37,7 @@ impl Atomic {
     }
 
     /// Emits the loop; leaves the old value in the variable `old`.
-    fn swap_loop(&self, select: &mut Select<'_>, old: Value, address: Address) {
+    fn swap_loop(&self, select: &mut Select<'_>, old: Value, address: AddressOperands) {
         if self.access.space == AccessSpace::Shared {
             let again = select.open_loop();
             let before = self.load(select, self.class(), address);
@@ -109,7 +109,7 @@ impl Atomic {
     }
 
     /// Emits a load of the current value.
-    fn load(&self, select: &mut Select<'_>, class: Class, address: Address) -> Operand {
+    fn load(&self, select: &mut Select<'_>, class: Class, address: AddressOperands) -> Operand {
         let size = if class.width == 2 { ".64" } else { "" };
         let place = [address.base, address.offset.into()];
         let value = match self.access.space {
@@ -129,7 +129,7 @@ impl Atomic {
     }
 
     /// Emits a compare-and-swap; returns the value found in memory.
-    fn swap(&self, select: &mut Select<'_>, class: Class, address: Address, expected: Operand, new: Operand) -> Operand {
+    fn swap(&self, select: &mut Select<'_>, class: Class, address: AddressOperands, expected: Operand, new: Operand) -> Operand {
         let size = if class.width == 2 { ".64" } else { "" };
         let arguments = [address.base, address.offset.into(), expected, new];
         let seen = match self.access.space {
@@ -146,7 +146,7 @@ impl Atomic {
     }
 
     /// Emits a compare-and-swap in shared memory; returns whether the value in memory was the expected one and has been replaced.
-    fn swap_and_test(&self, select: &mut Select<'_>, class: Class, address: Address, expected: Operand, new: Operand) -> Operand {
+    fn swap_and_test(&self, select: &mut Select<'_>, class: Class, address: AddressOperands, expected: Operand, new: Operand) -> Operand {
         let size = if class.width == 2 { ".64" } else { "" };
         let arguments = [address.base, address.offset.into(), expected, new];
         let has_predicate = select.encodes("ATOMS.CAST.SPIN P0, [R0], R1, R2");
@@ -170,7 +170,7 @@ impl Atomic {
                 select.b.pack(Class::R2, &[aligned, high])
             }
         };
-        let address = Address { base, offset: 0 };
+        let address = AddressOperands { base, offset: 0 };
         let upper = select.b.define(Class::R, "LOP3.LUT $, {}, 0x2, RZ, 0xc0, !PT", &[low]);
         let is_lower = select.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, RZ, PT", &[upper]);
         // Byte selector for `PRMT`: with (word, half) it replaces the addressed half of the word; with (word, RZ) it keeps only the other

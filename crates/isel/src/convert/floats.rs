@@ -5,12 +5,12 @@ use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
 use super::mixed::{format_name, integral_rounding};
-use super::saturated;
+use crate::context::{Select, class_of};
+use crate::convert::mixed::saturated;
 use crate::error::Unsupported;
-use crate::float::rounding;
+use crate::float_modifiers::rounding;
 use crate::half;
 use crate::ptx::Ptx;
-use crate::select::{Select, class_of};
 
 /// Selects a conversion of one number between f16, bf16, f32 and f64.
 pub(super) fn convert(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<(), Unsupported> {

@@ -4,10 +4,10 @@ use oriole_ir::{Class, Operand};
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
-use super::{assign_integer, extended, sign_word};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
+use oriole_ptx::ast;
 
 /// Selects integer to integer: extension or truncation; with `.sat` the value is clamped to the range of the result first.
 pub(super) fn convert(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<(), Unsupported> {
@@ -99,4 +99,48 @@ fn from_wide(
     };
     let result = clamped(select, word, from.is_signed(), to);
     assign_integer(select, ptx.operand(0), result, to)
+}
+
+/// Extends an integer in the low bits of a register to 32 bits, with zeros or copies of the sign as its type requires.
+pub(crate) fn extended(select: &mut Select<'_>, value: Operand, ty: ScalarType) -> Operand {
+    let template = match (ty.bits(), ty.is_signed()) {
+        (8, false) => "LOP3.LUT $, {}, 0xff, RZ, 0xc0, !PT",
+        (8, true) => "PRMT $, {}, 0x8880, RZ",
+        (16, false) => "PRMT $, {}, 0x7710, RZ",
+        (16, true) => "PRMT $, {}, 0x9910, RZ",
+        _ => return value,
+    };
+    select.b.define(Class::R, template, &[value])
+}
+
+/// Assigns an integer result of up to 32 bits, extended if the destination register is wider than the type.
+pub(crate) fn assign_integer(
+    select: &mut Select<'_>,
+    destination: ast::Operand,
+    value: Operand,
+    ty: ScalarType,
+) -> Result<(), Unsupported> {
+    let bits = register_bits(select, destination);
+    if bits <= ty.bits() {
+        return select.assign(destination, value);
+    }
+    let whole = extended(select, value, ty);
+    if bits <= 32 || !ty.is_signed() {
+        return select.assign(destination, whole);
+    }
+    let high = sign_word(select, whole);
+    select.assign_halves(destination, whole, high)
+}
+
+/// Returns a word with 32 copies of the sign bit.
+pub(crate) fn sign_word(select: &mut Select<'_>, value: Operand) -> Operand {
+    select.b.define(Class::R, "SHF.R.S32.HI $, RZ, 0x1f, {}", &[value])
+}
+
+/// Returns the width of a destination register in bits; 0 for other operands.
+pub(crate) fn register_bits(select: &Select<'_>, operand: ast::Operand) -> u32 {
+    match operand {
+        ast::Operand::Register(register) | ast::Operand::Element(register, _) => select.frame.body.declaration_of(register).ty.bits(),
+        _ => 0,
+    }
 }

@@ -4,11 +4,11 @@ use oriole_ir::{Class, Operand};
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
-use super::{assign_integer, saturated};
+use crate::context::{Select, class_of};
+use crate::convert::integers::assign_integer;
 use crate::error::Unsupported;
-use crate::float::rounding;
+use crate::float_modifiers::rounding;
 use crate::ptx::Ptx;
-use crate::select::{Select, class_of};
 
 /// Returns the machine's name of a format; single precision has none.
 pub(super) fn format_name(ty: ScalarType) -> &'static str {
@@ -68,4 +68,22 @@ pub(super) fn to_integer(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType,
         return select.assign(ptx.operand(0), value);
     }
     assign_integer(select, ptx.operand(0), value, to)
+}
+
+/// Clamps a floating-point result to the range from 0 to 1 if the instruction has `.sat`; a NaN becomes 0.
+pub(crate) fn saturated(select: &mut Select<'_>, ptx: &Ptx<'_>, value: Operand, ty: ScalarType) -> Result<Operand, Unsupported> {
+    if !ptx.has(Modifier::Sat) {
+        return Ok(value);
+    }
+    Ok(match ty {
+        ScalarType::F64 => {
+            let zero = select.wide_number(0);
+            let one = select.wide_number(1.0_f64.to_bits());
+            let positive = select.expand("max_f64", &[value, zero])?[0];
+            select.expand("min_f64", &[positive, one])?[0]
+        }
+        ScalarType::F32 => select.b.define(Class::R, "FADD.SAT $, {}, RZ", &[value]),
+        ScalarType::Bf16 => return Err(Unsupported::new("saturation of bf16")),
+        _ => select.b.define(Class::R, "HADD2.SAT $, {}.H0_H0, -RZ.H0_H0", &[value]),
+    })
 }

@@ -5,9 +5,9 @@ use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
 use super::minmax::{Packing, smaller_or_greater};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Selects `add` without carry.
 pub(crate) fn add(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {

@@ -8,16 +8,9 @@ use oriole_ir::{Class, Operand, Value};
 use oriole_ptx::table::{Modifier, Opcode};
 
 use super::multiply::{ProductPart, product};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
-
-/// The carry flag of a function.
-#[derive(Default)]
-pub(crate) struct Carry {
-    /// The variable that holds the flag; `None` until the flag is first used.
-    flag: Option<Value>,
-}
 
 /// Selects `add.cc`, `addc`, `sub.cc`, `subc`.
 pub(crate) fn add_carrying(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -76,11 +69,11 @@ fn finish(
 
 /// Returns the variable that holds the flag. Creates it at the first use.
 fn flag_variable(select: &mut Select<'_>) -> Value {
-    if let Some(value) = select.frame.carry.flag {
+    if let Some(value) = select.frame.carry_flag {
         return value;
     }
     let value = select.b.value(Class::P);
-    select.frame.carry.flag = Some(value);
+    select.frame.carry_flag = Some(value);
     value
 }
 

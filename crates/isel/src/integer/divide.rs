@@ -9,9 +9,9 @@ use oriole_ptx::types::ScalarType;
 
 use super::magic::{self, Unsigned};
 use super::multiply::{high_of_pairs, high_of_words, low_of_pairs, multiply_words};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 use crate::words::extended_bits;
 
 /// Selects `div`, `rem`.

@@ -4,9 +4,9 @@ use oriole_ir::{Class, Operand};
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// The contents of a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

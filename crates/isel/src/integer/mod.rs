@@ -11,7 +11,7 @@ mod minmax;
 mod multiply;
 
 pub(crate) use add::{absolute, add, difference_sum, negate, subtract};
-pub(crate) use carry::{Carry, add_carrying, multiply_add_carrying};
+pub(crate) use carry::{add_carrying, multiply_add_carrying};
 pub(crate) use divide::divide;
 pub(crate) use minmax::{Packing, min_max, smaller_or_greater};
 pub(crate) use multiply::{dot_product, multiply, multiply_24, multiply_add, multiply_add_24};

@@ -5,10 +5,10 @@ use oriole_ptx::table::{Modifier, Opcode, Slot};
 use oriole_ptx::types::ScalarType;
 
 use super::add::add_saturated;
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
-use crate::words::Pair;
+use crate::words::WordPair;
 
 /// The part of a product that is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,14 +127,14 @@ fn whole(select: &mut Select<'_>, is_signed: bool, a: Operand, b: Operand, c: Op
 }
 
 /// Emits `a * b + c` modulo 2^64, where `c` is a pair of registers or `RZ`. The product of the two upper words does not contribute.
-pub(super) fn low_of_pairs(select: &mut Select<'_>, a: Pair, b: Pair, c: Operand) -> Pair {
+pub(super) fn low_of_pairs(select: &mut Select<'_>, a: WordPair, b: WordPair, c: Operand) -> WordPair {
     let low = whole(select, false, a[0], b[0], c);
     let crossed = multiply_words(select, a[0], b[1], select.high(low));
     [select.low(low), multiply_words(select, a[1], b[0], crossed)]
 }
 
 /// Emits the upper half of a 64x64-bit product.
-pub(super) fn high_of_pairs(select: &mut Select<'_>, is_signed: bool, a: Pair, b: Pair) -> Pair {
+pub(super) fn high_of_pairs(select: &mut Select<'_>, is_signed: bool, a: WordPair, b: WordPair) -> WordPair {
     // Unsigned: a1*b1*2^64 + (a1*b0 + a0*b1)*2^32 + a0*b0. The sum in the middle may have 65 bits; `overflow` is the 65th.
     let crossed = whole(select, false, a[1], b[0], Operand::RZ);
     let (crossed, overflow) = select.b.define_two([Class::R2, Class::P], "IMAD.WIDE.U32 $, $, {}, {}, {}", &[a[0], b[1], crossed]);

@@ -4,13 +4,13 @@ use oriole_ir::{Class, Operand};
 use oriole_ptx::ast;
 
 use super::modifiers::AccessSpace;
+use crate::context::Select;
 use crate::error::Unsupported;
-use crate::select::Select;
 use crate::variables::BaseOffset;
 
 /// The address operands of an access.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Address {
+pub(crate) struct AddressOperands {
     /// A register pair for a 64-bit address, otherwise one register; RZ if there is no base.
     pub base: Operand,
     /// Byte offset that fits into the instruction.
@@ -62,7 +62,12 @@ impl Select<'_> {
     }
 
     /// Returns the address of an access; an offset that does not fit is added to the base.
-    pub(crate) fn address(&mut self, operand: ast::Operand, space: AccessSpace, range: OffsetRange) -> Result<Address, Unsupported> {
+    pub(crate) fn address(
+        &mut self,
+        operand: ast::Operand,
+        space: AccessSpace,
+        range: OffsetRange,
+    ) -> Result<AddressOperands, Unsupported> {
         let place = self.bracket(operand)?;
         Ok(match space {
             AccessSpace::Generic | AccessSpace::Global => self.address_64(place, range),
@@ -73,37 +78,37 @@ impl Select<'_> {
     }
 
     /// Returns a 64-bit address; a 32-bit base is zero-extended.
-    fn address_64(&mut self, place: BaseOffset, range: OffsetRange) -> Address {
-        let Some(base) = place.base else { return Address { base: self.wide_number(place.offset as u64), offset: 0 } };
+    fn address_64(&mut self, place: BaseOffset, range: OffsetRange) -> AddressOperands {
+        let Some(base) = place.base else { return AddressOperands { base: self.wide_number(place.offset as u64), offset: 0 } };
         let pair = match self.register_count(base) {
             1 => self.b.pack(Class::R2, &[base, Operand::RZ]),
             _ => base,
         };
         if range.holds(place.offset) {
-            return Address { base: pair, offset: place.offset };
+            return AddressOperands { base: pair, offset: place.offset };
         }
-        Address { base: self.add_to_pair(pair, place.offset), offset: 0 }
+        AddressOperands { base: self.add_to_pair(pair, place.offset), offset: 0 }
     }
 
     /// Returns a 32-bit address; of a 64-bit base, the low half is used.
-    fn address_32(&mut self, place: BaseOffset, range: OffsetRange) -> Address {
+    fn address_32(&mut self, place: BaseOffset, range: OffsetRange) -> AddressOperands {
         let fits = range.holds(place.offset);
         match place.base {
-            None if fits => Address { base: Operand::RZ, offset: place.offset },
-            None => Address { base: self.in_register(Operand::from(place.offset as u32)), offset: 0 },
-            Some(base) if fits => Address { base: self.low(base), offset: place.offset },
+            None if fits => AddressOperands { base: Operand::RZ, offset: place.offset },
+            None => AddressOperands { base: self.in_register(Operand::from(place.offset as u32)), offset: 0 },
+            Some(base) if fits => AddressOperands { base: self.low(base), offset: place.offset },
             Some(base) => {
                 let offset = Operand::from(place.offset as u32);
                 let sum = self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[self.low(base), offset]);
-                Address { base: sum, offset: 0 }
+                AddressOperands { base: sum, offset: 0 }
             }
         }
     }
 
     /// Returns the generic address of a location in the shared memory of a cluster.
-    fn cluster_address(&mut self, place: BaseOffset, range: OffsetRange) -> Address {
+    fn cluster_address(&mut self, place: BaseOffset, range: OffsetRange) -> AddressOperands {
         let short = self.address_32(place, range);
         let high = self.shared_window_high();
-        Address { base: self.b.pack(Class::R2, &[short.base, high]), offset: short.offset }
+        AddressOperands { base: self.b.pack(Class::R2, &[short.base, high]), offset: short.offset }
     }
 }

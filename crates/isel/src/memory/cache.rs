@@ -7,9 +7,9 @@ use oriole_ptx::types::ScalarType;
 
 use super::address::OffsetRange;
 use super::modifiers::AccessSpace;
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Selects `prefetch`, `prefetchu`.
 pub(crate) fn prefetch(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {

@@ -7,10 +7,10 @@ use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
 use super::modifiers::{AccessSpace, has_clusters, space_of};
+use crate::context::Select;
 use crate::error::Unsupported;
-use crate::layout::is_opaque;
 use crate::ptx::Ptx;
-use crate::select::Select;
+use crate::variable_sizes::is_opaque;
 
 /// Selects `cvta`.
 pub(crate) fn cvta(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {

@@ -8,12 +8,12 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
-use super::address::{Address, OffsetRange};
+use super::address::{AddressOperands, OffsetRange};
 use super::load::size_modifier;
 use super::modifiers::{AccessSpace, prefetch_size};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// The scoreboard that counts groups of copies.
 const GROUPS: u16 = 0;
@@ -21,8 +21,8 @@ const GROUPS: u16 = 0;
 const MOST_PENDING: u64 = 63;
 
 /// The part of the source that is copied.
-struct Source {
-    address: Address,
+struct CopiedSource {
+    address: AddressOperands,
     /// Whether the lowest bits of the address are the number of bytes at the end that become zero.
     fills: bool,
     /// The copy writes only zeros where this predicate does not hold.
@@ -50,21 +50,21 @@ pub(crate) fn start_copy(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), U
 }
 
 /// Returns the source of a copy. `restriction` is the number of bytes to read, or the predicate that ignores the source.
-fn source(select: &mut Select<'_>, ptx: &Ptx<'_>, bytes: u32, restriction: Option<ast::Operand>) -> Result<Source, Unsupported> {
+fn source(select: &mut Select<'_>, ptx: &Ptx<'_>, bytes: u32, restriction: Option<ast::Operand>) -> Result<CopiedSource, Unsupported> {
     let address = select.address(ptx.operand(1), AccessSpace::Global, OffsetRange::COPY_SOURCE)?;
     let always = Operand::PT;
-    let Some(restriction) = restriction else { return Ok(Source { address, fills: false, wanted: always }) };
+    let Some(restriction) = restriction else { return Ok(CopiedSource { address, fills: false, wanted: always }) };
     if is_predicate(select, restriction) {
         let ignored = select.predicate(restriction)?;
-        return Ok(Source { address, fills: false, wanted: ignored.inverted_predicate() });
+        return Ok(CopiedSource { address, fills: false, wanted: ignored.inverted_predicate() });
     }
     match select.literal(restriction, ScalarType::U32) {
-        Some(0) => Ok(Source { address, fills: false, wanted: always.inverted_predicate() }),
-        Some(read) if read as u32 == bytes => Ok(Source { address, fills: false, wanted: always }),
+        Some(0) => Ok(CopiedSource { address, fills: false, wanted: always.inverted_predicate() }),
+        Some(read) if read as u32 == bytes => Ok(CopiedSource { address, fills: false, wanted: always }),
         Some(read) => {
             let missing = i64::from(bytes.wrapping_sub(read as u32) & (bytes - 1));
             let pair = select.add_to_pair(address.base, address.offset + missing);
-            Ok(Source { address: Address { base: pair, offset: 0 }, fills: true, wanted: always })
+            Ok(CopiedSource { address: AddressOperands { base: pair, offset: 0 }, fills: true, wanted: always })
         }
         None => {
             let read = select.source(restriction, ScalarType::U32)?;
@@ -76,7 +76,7 @@ fn source(select: &mut Select<'_>, ptx: &Ptx<'_>, bytes: u32, restriction: Optio
             let base = select.add_pairs([select.low(address.base), select.high(address.base)], [missing, Operand::RZ]);
             let wanted = select.compare_words("NE", false, read, Operand::from(0_i64));
             select.b.guard = guard;
-            Ok(Source { address: Address { base, offset: address.offset }, fills: true, wanted })
+            Ok(CopiedSource { address: AddressOperands { base, offset: address.offset }, fills: true, wanted })
         }
     }
 }

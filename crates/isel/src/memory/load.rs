@@ -5,12 +5,13 @@ use oriole_ptx::ast;
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
-use super::address::{Address, OffsetRange};
-use super::modifiers::{Access, AccessSpace, shared_load};
+use super::address::{AddressOperands, OffsetRange};
+use super::modifiers::{AccessProperties, AccessSpace, shared_load};
+use crate::context;
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
-use crate::variables::CONSTANT_BANK;
+use crate::variable_layout::CONSTANT_BANK;
 
 /// Size of a constant bank in bytes.
 const BANK_BYTES: i64 = 1 << 16;
@@ -88,7 +89,7 @@ impl Select<'_> {
     fn load_words(
         &mut self,
         ptx: &Ptx<'_>,
-        access: &Access,
+        access: &AccessProperties,
         bytes: u32,
         is_signed: bool,
         lanes: &[ast::Operand],
@@ -116,7 +117,14 @@ impl Select<'_> {
     }
 
     /// Emits a load with a 64-bit address.
-    fn load_long(&mut self, ptx: &Ptx<'_>, access: &Access, class: Class, size: &str, address: Address) -> Result<Operand, Unsupported> {
+    fn load_long(
+        &mut self,
+        ptx: &Ptx<'_>,
+        access: &AccessProperties,
+        class: Class,
+        size: &str,
+        address: AddressOperands,
+    ) -> Result<Operand, Unsupported> {
         let opcode = if access.space == AccessSpace::Global { "LDG" } else { "LD" };
         let modifiers = access.modifiers(self.target, size);
         if access.is_mmio || access.space == AccessSpace::Cluster {
@@ -135,7 +143,7 @@ impl Select<'_> {
 
     /// Emits a 256-bit load. The instruction writes two groups of four registers and names the upper group first; a mask excludes words
     /// that are discarded. Such a load does not exist for generic addresses; like ptxas, emits a global one.
-    fn load_256(&mut self, ptx: &Ptx<'_>, access: &Access, lanes: &[ast::Operand]) -> Result<Vec<Operand>, Unsupported> {
+    fn load_256(&mut self, ptx: &Ptx<'_>, access: &AccessProperties, lanes: &[ast::Operand]) -> Result<Vec<Operand>, Unsupported> {
         if !matches!(access.space, AccessSpace::Global | AccessSpace::Generic) {
             return self.unsupported(ptx);
         }
@@ -227,7 +235,7 @@ impl Select<'_> {
     /// Sign-extends a value to the number of registers of its destination.
     fn sign_extended(&mut self, value: Operand, destination: ast::Operand) -> Operand {
         let (ast::Operand::Register(register) | ast::Operand::Element(register, _)) = destination else { return value };
-        let width = crate::select::class_of(self.frame.body.declaration_of(register).ty).width;
+        let width = context::class_of(self.frame.body.declaration_of(register).ty).width;
         let own = self.register_count(value);
         if width <= own {
             return value;

@@ -8,9 +8,9 @@ use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
 use super::address::OffsetRange;
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Returns the size of the elements and the shape in the machine's spelling, and the number of registers.
 fn shape(ptx: &Ptx<'_>) -> (String, u8) {

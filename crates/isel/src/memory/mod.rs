@@ -1,6 +1,6 @@
 //! Loads, stores, address conversions and cache control.
 //!
-//! An access consists of the meaning of its modifiers ([`Access`]), an address ([`Address`]) and a value in consecutive registers. The
+//! An access consists of the meaning of its modifiers ([`AccessProperties`]), an address ([`AddressOperands`]) and a value in consecutive registers. The
 //! instructions themselves have no acquire or release semantics; fences provide it, as in ptxas (see [`crate::fence`]).
 
 mod address;
@@ -12,21 +12,21 @@ mod matrix;
 mod modifiers;
 mod store;
 
-pub(crate) use address::{Address, OffsetRange};
+pub(crate) use address::{AddressOperands, OffsetRange};
 pub(crate) use cache::{applypriority, createpolicy, discard, prefetch};
 pub(crate) use convert::{cvta, isspacep, istypep};
 pub(crate) use copy::{commit_copies, start_copy, wait_for_copies};
 pub(crate) use load::{load, size_modifier};
 pub(crate) use matrix::{load_matrix, store_matrix, transpose_matrix};
-pub(crate) use modifiers::{Access, AccessSpace, constant_load, has_clusters, order_of, scope_of, shared_load, strong};
+pub(crate) use modifiers::{AccessProperties, AccessSpace, constant_load, has_clusters, order_of, scope_of, shared_load, strong};
 pub(crate) use store::{store, store_at};
 
 use oriole_ir::{Class, Operand, OperandKind, Symbol, Value};
 use oriole_isa::SystemLayout;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 impl Select<'_> {
     /// Returns the descriptor that accesses to global memory name. It is loaded once, at the start of the function.

@@ -6,8 +6,8 @@ use oriole_ptx::ast::{self, AddressBase, VariableId};
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::StateSpace;
 
+use crate::context::Select;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// The memory space that an access names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +25,7 @@ pub(crate) enum AccessSpace {
 
 /// The properties of a memory access, without address and value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Access {
+pub(crate) struct AccessProperties {
     pub space: AccessSpace,
     pub order: Order,
     pub scope: Scope,
@@ -41,10 +41,10 @@ pub(crate) struct Access {
     prefetch: &'static str,
 }
 
-impl Access {
+impl AccessProperties {
     /// Reads the modifiers of an instruction.
-    fn of(ptx: &Ptx<'_>) -> Access {
-        let mut access = Access {
+    fn of(ptx: &Ptx<'_>) -> AccessProperties {
+        let mut access = AccessProperties {
             space: space_of(ptx),
             order: order_of(ptx),
             scope: scope_of(ptx).unwrap_or(Scope::Thread),
@@ -139,8 +139,8 @@ pub(crate) fn strong(target: Target, scope: Scope) -> &'static str {
 
 impl Select<'_> {
     /// Returns the properties of the access that an instruction makes to the address in an operand.
-    pub(crate) fn access(&self, ptx: &Ptx<'_>, address: ast::Operand) -> Access {
-        Access { space: self.access_space(ptx, address), ..Access::of(ptx) }
+    pub(crate) fn access(&self, ptx: &Ptx<'_>, address: ast::Operand) -> AccessProperties {
+        AccessProperties { space: self.access_space(ptx, address), ..AccessProperties::of(ptx) }
     }
 
     /// Returns the memory space of an access. Without a state space modifier, a variable in the brackets is accessed in its own space; an

@@ -6,10 +6,10 @@ use oriole_ptx::types::ScalarType;
 
 use super::address::OffsetRange;
 use super::load::{size_modifier, word_mask};
-use super::modifiers::{Access, AccessSpace};
+use super::modifiers::{AccessProperties, AccessSpace};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Selects `st`.
 pub(crate) fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -18,7 +18,7 @@ pub(crate) fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
 }
 
 /// Emits the store of an instruction with the operands of `st`.
-pub(crate) fn store_at(select: &mut Select<'_>, ptx: &Ptx<'_>, access: Access) -> Result<(), Unsupported> {
+pub(crate) fn store_at(select: &mut Select<'_>, ptx: &Ptx<'_>, access: AccessProperties) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let lanes = select.lanes(ptx.operand(1), ptx.vector_lanes());
     let bytes = ty.bytes() * lanes.len() as u32;
@@ -63,7 +63,13 @@ pub(crate) fn store_at(select: &mut Select<'_>, ptx: &Ptx<'_>, access: Access) -
 }
 
 /// Emits a 256-bit store.
-fn store_256(select: &mut Select<'_>, ptx: &Ptx<'_>, access: &Access, lanes: &[ast::Operand], ty: ScalarType) -> Result<(), Unsupported> {
+fn store_256(
+    select: &mut Select<'_>,
+    ptx: &Ptx<'_>,
+    access: &AccessProperties,
+    lanes: &[ast::Operand],
+    ty: ScalarType,
+) -> Result<(), Unsupported> {
     if !matches!(access.space, AccessSpace::Global | AccessSpace::Generic) {
         return select.unsupported(ptx);
     }

@@ -30,11 +30,11 @@ use oriole_isa::SystemLayout;
 use oriole_ptx::ast;
 use oriole_ptx::types::ScalarType;
 
-use super::tensor_memory::{group, keep_order};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::memory::OffsetRange;
 use crate::ptx::Ptx;
-use crate::select::Select;
+use crate::tensor::groups::{group, keep_order};
 
 /// Name of the record in reserved shared memory.
 pub const TENSOR_MEMORY_RECORD: &str = "__nv_reservedSMEM_tcgen05_partition";

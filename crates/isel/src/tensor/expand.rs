@@ -7,8 +7,8 @@ use oriole_ir::{Class, Operand};
 use oriole_isa::SystemLayout;
 use oriole_ptx::types::ScalarType;
 
-use super::mma::{PLAIN, Product, ROW_COLUMN, Start, emit};
-use crate::select::Select;
+use crate::context::Select;
+use crate::tensor::product::{PLAIN, Product, ROW_COLUMN, Start, emit};
 
 /// Depth of `IMMA.16832`, in bytes.
 const BYTE_DEPTH: u32 = 32;

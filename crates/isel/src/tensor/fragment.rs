@@ -43,7 +43,7 @@ impl Shape {
 /// Elements that one thread holds in adjacent registers: those from `along + run * place` on, of the line `across + group`. A line is a row
 /// of A, a column of B, a row of C and D; of swapped products a column of C and D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unit {
+pub(super) struct FragmentUnit {
     pub across: u32,
     pub along: u32,
 }
@@ -52,7 +52,7 @@ pub(super) struct Unit {
 #[derive(Clone, Debug)]
 pub(super) struct Fragment {
     /// In the order of the registers.
-    pub units: Vec<Unit>,
+    pub units: Vec<FragmentUnit>,
     /// Number of elements in a unit.
     pub run: u32,
     pub element_bits: u32,
@@ -95,7 +95,7 @@ impl Fragment {
         let mut units = Vec::new();
         for block in (0..lines).step_by(height as usize) {
             for along in (0..length).step_by(4 * run as usize) {
-                units.extend((0..height).step_by(GROUPS as usize).map(|half| Unit { across: block + half, along }));
+                units.extend((0..height).step_by(GROUPS as usize).map(|half| FragmentUnit { across: block + half, along }));
             }
         }
         Fragment { units, run, element_bits, lines_are_rows }

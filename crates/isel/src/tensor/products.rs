@@ -9,10 +9,10 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
-use super::tensor_memory::{group, keep_order};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
+use crate::tensor::groups::{group, keep_order};
 
 /// Returns the spelling of the modifier that starts with `prefix`, without the prefix.
 fn modifier_after<'m>(ptx: &Ptx<'m>, prefix: &str) -> Option<&'m str> {
@@ -73,7 +73,7 @@ fn collectors(ptx: &Ptx<'_>) -> Option<[String; 2]> {
 }
 
 /// The words of the operands of a product, before they are moved to uniform registers.
-struct Product {
+struct ProductOperands {
     name: String,
     suffixes: [String; 2],
     a: Vec<Operand>,
@@ -134,7 +134,7 @@ fn uniform_predicate(select: &mut Select<'_>, predicate: Operand) -> Operand {
 }
 
 /// Reads the operands of a product.
-fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Product, Unsupported> {
+fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<ProductOperands, Unsupported> {
     let (Some(name), Some(suffixes)) = (product_name(select, ptx), collectors(ptx)) else { return select.unsupported(ptx) };
     let is_sparse = matches!(ptx.opcode(), Opcode::Tcgen05MmaSp | Opcode::Tcgen05MmaWsSp);
     select.tensor_memory.multiplies_sparse |= is_sparse;
@@ -176,5 +176,5 @@ fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Product, Unsupported> 
             _ => return select.unsupported(ptx),
         }
     }
-    Ok(Product { name, suffixes, a, is_a_in_memory, b, d, metadata, descriptor, extra, is_scaled, accumulates, scale })
+    Ok(ProductOperands { name, suffixes, a, is_a_in_memory, b, d, metadata, descriptor, extra, is_scaled, accumulates, scale })
 }

@@ -20,12 +20,12 @@ use oriole_ir::{Class, Operand};
 use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
-use super::mma::{self, Start, assign, fragment};
-use super::quad_fragments;
-use super::wmma::{narrowed, widened};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
+use crate::tensor::half_results::{narrowed, widened};
+use crate::tensor::product;
+use crate::tensor::product::{Start, assign, fragment};
 
 /// Number of columns of A and rows of B.
 const DEPTH: u32 = 4;
@@ -49,7 +49,7 @@ pub(super) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     let [a, b] = [fragment(select, ptx.operand(1), ScalarType::F16)?, fragment(select, ptx.operand(2), ScalarType::F16)?];
     let c = fragment(select, ptx.operand(3), c_type)?;
     let [a_is_by_rows, b_is_by_rows] = [Slot::Alayout, Slot::Blayout].map(|slot| ptx.get(slot) == Some(Modifier::Row));
-    if quad_fragments::are_used(select, ptx) {
+    if are_used(select, ptx) {
         let results = product(select, [&a, &b], &c, Layouts { a_is_by_rows, b_is_by_rows }, [d_type, c_type]);
         return assign(select, ptx.operand(0), d_type, &results);
     }
@@ -107,7 +107,7 @@ pub(super) fn product(
     for step in 0..steps {
         let first = if c_type == d_type { 2 * step } else { step / 2 * 2 };
         let instruction = format!("HMMA.884.{}.{}.STEP{step}", name(d_type), name(c_type));
-        results.extend(mma::emit(select, &instruction, suffixes, a, b, Start::Matrix(&c[first..first + 2])));
+        results.extend(product::emit(select, &instruction, suffixes, a, b, Start::Matrix(&c[first..first + 2])));
     }
     results
 }
@@ -242,4 +242,11 @@ fn spread(select: &mut Select<'_>, quad: &Quad, c: &[Operand]) -> Vec<Operand> {
         rows.push(row);
     }
     (0..8).map(|i: usize| rows[i >> 1 & 1][(i >> 2 << 1) + (i & 1)]).collect()
+}
+
+/// Returns whether the target multiplies the matrices of a `wmma` instruction with `HMMA.884`. Integers, which sm_72 has too, are multiplied
+/// with `IMMA.8816` as on Turing, and have the same fragments.
+pub(super) fn are_used(select: &Select<'_>, ptx: &Ptx<'_>) -> bool {
+    let has_floats = ptx.types().iter().all(|ty| matches!(ty, ScalarType::F16 | ScalarType::F32));
+    has_floats && has_instruction(select) && !select.encodes("HMMA.1688.F32 R0, R0, R0, R0")
 }

@@ -19,28 +19,22 @@ use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
 use super::fragment::{Matrix, Shape};
-use super::memory::{self, Tile};
-use super::mma::{assign, fragment};
 use super::quad::{self, Layouts};
-use super::wmma;
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
+use crate::tensor::half_results;
+use crate::tensor::product::{assign, fragment};
+use crate::tensor::tile;
+use crate::tensor::tile::FragmentAccesses;
 
 /// Depth of a product of `HMMA.884`, and of `wmma`.
 const STEP: u32 = 4;
 const DEPTH: u32 = 16;
 
-/// Returns whether the target multiplies the matrices of a `wmma` instruction with `HMMA.884`. Integers, which sm_72 has too, are multiplied
-/// with `IMMA.8816` as on Turing, and have the same fragments.
-pub(super) fn are_used(select: &Select<'_>, ptx: &Ptx<'_>) -> bool {
-    let has_floats = ptx.types().iter().all(|ty| matches!(ty, ScalarType::F16 | ScalarType::F32));
-    has_floats && quad::has_instruction(select) && !select.encodes("HMMA.1688.F32 R0, R0, R0, R0")
-}
-
 /// A matrix of `wmma` in memory, as one thread accesses it.
 struct MatrixInMemory {
-    tile: Tile,
+    tile: FragmentAccesses,
     matrix: Matrix,
     is_half: bool,
     /// Whether the elements that a thread has of a row of A, of a column of B, or of a row of C or D are adjacent in memory.
@@ -134,7 +128,7 @@ pub(super) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
         sums = quad::gathered(select, &sums);
     }
     if ptx.has(Modifier::Satfinite) {
-        sums = sums.into_iter().map(|sum| wmma::finite(select, sum, d_type)).collect();
+        sums = sums.into_iter().map(|sum| half_results::finite(select, sum, d_type)).collect();
     }
     assign(select, ptx.operand(0), d_type, &sums)
 }
@@ -158,7 +152,7 @@ fn open(select: &mut Select<'_>, ptx: &Ptx<'_>, address: usize) -> Result<Matrix
     if depth != DEPTH {
         return select.unsupported(ptx);
     }
-    let (matrix, is_row_major, stride) = memory::read_form(select, ptx, shape)?;
+    let (matrix, is_row_major, stride) = tile::read_form(select, ptx, shape)?;
     let lane = select.b.define(Class::R, "S2R $, SR_LANEID", &[]);
     let thread = select.bitwise_and(lane, 3_u32.into());
     let lower_rows = {
@@ -185,7 +179,7 @@ fn open(select: &mut Select<'_>, ptx: &Ptx<'_>, address: usize) -> Result<Matrix
             (is_row_major, if is_row_major { [row, column] } else { [column, row] })
         }
     };
-    let tile = memory::tile(select, ptx, address, stride, if is_half { 16 } else { 32 }, [line, start])?;
+    let tile = tile::tile(select, ptx, address, stride, if is_half { 16 } else { 32 }, [line, start])?;
     Ok(MatrixInMemory { tile, matrix, is_half, is_along })
 }
 

@@ -15,10 +15,10 @@ use oriole_ir::{Class, Operand, RegFile};
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
-use super::mma::{Product, class, tuple};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
+use crate::tensor::product::{Product, class, tuple};
 
 /// A field of the register with the selectors.
 struct SelectorField {

@@ -14,14 +14,14 @@ use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
 use super::expand::{clamped_sum, eight_bit_floats, integer_name, split_nibbles};
-use super::mma::{PLAIN, Product, ROW_COLUMN, class, tuple};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
+use crate::tensor::product::{PLAIN, Product, ROW_COLUMN, class, tuple};
 
 /// Which elements of A are stored.
 #[derive(Clone, Copy)]
-struct Sparsity {
+struct SparseMetadata {
     metadata: Operand,
     /// Selects the threads that contribute metadata.
     selector: u32,
@@ -31,7 +31,7 @@ struct Sparsity {
 pub(super) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>, product: &Product) -> Result<Vec<Operand>, Unsupported> {
     let metadata = select.single(ptx, 4)?;
     let Some(selector) = select.literal(ptx.operand(5), ScalarType::U32) else { return select.unsupported(ptx) };
-    let sparsity = Sparsity { metadata: select.in_register(metadata), selector: selector as u32 };
+    let sparsity = SparseMetadata { metadata: select.in_register(metadata), selector: selector as u32 };
     let is_ordered = ptx.has(Modifier::SpOrderedMetadata) || !SystemLayout::of(select.target).sorts_sparse_indices;
     let result = match product.a_type {
         ScalarType::F16 | ScalarType::Bf16 | ScalarType::Tf32 => Some(floats(select, product, sparsity, is_ordered)),
@@ -43,7 +43,7 @@ pub(super) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>, product: &Product
 }
 
 /// Selects products of f16, bf16 and tf32.
-fn floats(select: &mut Select<'_>, product: &Product, sparsity: Sparsity, is_ordered: bool) -> Vec<Operand> {
+fn floats(select: &mut Select<'_>, product: &Product, sparsity: SparseMetadata, is_ordered: bool) -> Vec<Operand> {
     let ty = match product.a_type {
         ScalarType::Bf16 => ".BF16",
         ScalarType::Tf32 => ".TF32",
@@ -64,7 +64,7 @@ fn result_name(product: &Product) -> &'static str {
 }
 
 /// Selects products of 8-bit and 4-bit integers.
-fn integers(select: &mut Select<'_>, product: &Product, sparsity: Sparsity, is_ordered: bool) -> Vec<Operand> {
+fn integers(select: &mut Select<'_>, product: &Product, sparsity: SparseMetadata, is_ordered: bool) -> Vec<Operand> {
     let saturation = if product.clamps { ".SAT" } else { "" };
     let types = format!("{}{}", integer_name(product.a_type), integer_name(product.b_type));
     let name = format!("IMMA.SP.{}{types}{saturation}", product.shape());
@@ -91,7 +91,7 @@ fn integers(select: &mut Select<'_>, product: &Product, sparsity: Sparsity, is_o
 }
 
 /// Selects products of 8-bit floats. A target without an instruction for them gets a dense product.
-fn narrow_floats(select: &mut Select<'_>, product: &Product, sparsity: Sparsity, is_ordered: bool) -> Option<Vec<Operand>> {
+fn narrow_floats(select: &mut Select<'_>, product: &Product, sparsity: SparseMetadata, is_ordered: bool) -> Option<Vec<Operand>> {
     let name = |ty: ScalarType| if ty == ScalarType::E4m3 { ".E4M3" } else { ".E5M2" };
     let native = format!("QMMA.SP.{}{}{}{}", product.shape(), result_name(product), name(product.a_type), name(product.b_type));
     for suffixes in [ROW_COLUMN, PLAIN] {
@@ -112,7 +112,7 @@ fn emit(
     [a, b]: [&[Operand]; 2],
     c: Option<&[Operand]>,
     width: usize,
-    sparsity: Sparsity,
+    sparsity: SparseMetadata,
 ) -> Vec<Operand> {
     let (a, b) = (tuple(select, a), tuple(select, b));
     let c = c.map_or(Operand::RZ, |words| tuple(select, words));
@@ -146,10 +146,10 @@ impl Thread {
 }
 
 /// Returns a register of A, given by its number, with the stored elements exchanged in the groups whose indices descend.
-type Exchange = fn(&mut Select<'_>, Thread, &Form<'_>, usize) -> Operand;
+type Exchange = fn(&mut Select<'_>, Thread, &UnsortedGroups<'_>, usize) -> Operand;
 
 /// A matrix A and the groups whose stored elements have to be exchanged.
-struct Form<'a> {
+struct UnsortedGroups<'a> {
     a: &'a [Operand],
     /// All ones in the four bits of each group whose indices descend, in the places of the metadata.
     descends: Operand,
@@ -157,7 +157,7 @@ struct Form<'a> {
 }
 
 /// Returns the matrix A and the metadata with the two indices of each group in ascending order.
-fn sorted(select: &mut Select<'_>, a: &[Operand], sparsity: Sparsity, exchange: Exchange) -> (Vec<Operand>, Sparsity) {
+fn sorted(select: &mut Select<'_>, a: &[Operand], sparsity: SparseMetadata, exchange: Exchange) -> (Vec<Operand>, SparseMetadata) {
     let first = sparsity.metadata;
     // The second index of each group, in the place of the first.
     let second = select.shift_right(first, Operand::from(2_i64), false);
@@ -176,13 +176,13 @@ fn sorted(select: &mut Select<'_>, a: &[Operand], sparsity: Sparsity, exchange: 
     // exchanged where the indices descend, the metadata elsewhere.
     let metadata = select.logic(0xca, descends, exchanged, first);
     let thread = Thread::new(select);
-    let form = Form { a, descends, selector: sparsity.selector };
+    let form = UnsortedGroups { a, descends, selector: sparsity.selector };
     let a = (0..a.len()).map(|number| exchange(select, thread, &form, number)).collect();
-    (a, Sparsity { metadata, ..sparsity })
+    (a, SparseMetadata { metadata, ..sparsity })
 }
 
 /// Exchanges the two 16-bit elements of a register where the indices of their group descend.
-fn swapped_halves(select: &mut Select<'_>, thread: Thread, form: &Form<'_>, number: usize) -> Operand {
+fn swapped_halves(select: &mut Select<'_>, thread: Thread, form: &UnsortedGroups<'_>, number: usize) -> Operand {
     let (half, part) = ((number % 2) as u32, (number / 2) as u32);
     let source = if form.a.len() == 2 { form.selector % 4 } else { 2 * (form.selector % 2) + part };
     let descends = thread.fetch(select, form.descends, Operand::from(source));
@@ -195,7 +195,7 @@ fn swapped_halves(select: &mut Select<'_>, thread: Thread, form: &Form<'_>, numb
 }
 
 /// Exchanges the 8-bit elements of the two groups in a register where their indices descend.
-fn swapped_bytes(select: &mut Select<'_>, thread: Thread, form: &Form<'_>, number: usize) -> Operand {
+fn swapped_bytes(select: &mut Select<'_>, thread: Thread, form: &UnsortedGroups<'_>, number: usize) -> Operand {
     let (half, part) = ((number % 2) as u32, (number / 2) as u32);
     let source = if form.a.len() == 2 { 2 * (form.selector % 2) + half } else { 2 * part + half };
     let descends = thread.fetch(select, form.descends, Operand::from(source));
@@ -220,7 +220,7 @@ fn permuted(select: &mut Select<'_>, word: Operand, changed: Operand) -> Operand
 ///
 /// A thread holds the groups `2 p` and `2 p + 1` of A, where `p` is its position, so it can put eight consecutive elements of a row
 /// together. The same elements of B are held by two other threads of the quad; they are fetched from there.
-fn dense_product(select: &mut Select<'_>, product: &Product, sparsity: Sparsity) -> Option<Vec<Operand>> {
+fn dense_product(select: &mut Select<'_>, product: &Product, sparsity: SparseMetadata) -> Option<Vec<Operand>> {
     let thread = Thread::new(select);
     let byte = select.shift_left(thread.position, Operand::from(3_i64));
     let odd = select.bitwise_and(thread.position, Operand::from(1_i64));

@@ -5,27 +5,17 @@
 //!
 //! [`super::products`] has the matrix products, [`super::allocation`] the allocation of columns.
 
-use oriole_ir::{Class, MemoryAccess, Operand, Order, RegFile, Role, Scope, Space};
+use oriole_ir::{Class, Operand, Order, RegFile, Role, Scope};
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use super::{allocation, products};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::memory::{AccessSpace, OffsetRange};
 use crate::ptx::Ptx;
-use crate::select::Select;
-
-/// What a function does with tensor memory, as the attributes of its kernels declare it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TensorMemoryUse {
-    /// Whether there are instructions that work for one block (`.cta_group::1`), and for two (`.cta_group::2`).
-    pub groups: [bool; 2],
-    /// Whether it allocates or frees columns, or gives up the right to allocate.
-    pub allocates: bool,
-    /// Whether it multiplies sparse matrices.
-    pub multiplies_sparse: bool,
-}
+use crate::tensor::groups::{group, keep_order};
 
 /// Selects an instruction of tensor memory.
 pub(crate) fn tensor_memory(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -62,25 +52,13 @@ pub(crate) fn tensor_memory(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<()
     }
 }
 
-/// Describes the last instruction as an access that keeps its order with all others.
-pub(super) fn keep_order(select: &mut Select<'_>) {
-    let access =
-        MemoryAccess { order: Order::AcquireRelease, scope: Scope::Cluster, volatile: true, ..MemoryAccess::weak(Space::Generic, 0) };
-    select.b.describe(access);
-}
-
-/// Returns the modifier of instructions that work for two blocks.
-pub(super) fn group(ptx: &Ptx<'_>) -> &'static str {
-    if ptx.has(Modifier::CtaGroup2) { ".2CTA" } else { "" }
-}
-
 /// Returns whether an instruction has the modifier with a spelling.
 pub(super) fn has_spelling(ptx: &Ptx<'_>, spelling: &str) -> bool {
     ptx.form.modifiers.iter().any(|value| value.modifier.spelling() == spelling)
 }
 
 /// The instructions that a load or store becomes.
-struct Accesses {
+struct AccessPlan {
     /// Modifiers of the number of repetitions.
     count: String,
     /// Modifier of the shape, and the offset from the base: one instruction, or one for each half of the warp.
@@ -90,7 +68,7 @@ struct Accesses {
 
 /// Reads the shape and the address of a load or store; `distance` is the operand with the distance between the columns of both halves of a
 /// warp, if the shape has it.
-fn accesses(select: &mut Select<'_>, ptx: &Ptx<'_>, address: ast::Operand, distance: usize) -> Result<Accesses, Unsupported> {
+fn accesses(select: &mut Select<'_>, ptx: &Ptx<'_>, address: ast::Operand, distance: usize) -> Result<AccessPlan, Unsupported> {
     let is_split = is_split(ptx);
     let shape = match () {
         () if is_split => "",
@@ -113,7 +91,7 @@ fn accesses(select: &mut Select<'_>, ptx: &Ptx<'_>, address: ast::Operand, dista
     } else {
         vec![(shape, first)]
     };
-    Ok(Accesses { count, parts, base })
+    Ok(AccessPlan { count, parts, base })
 }
 
 /// Returns whether each half of a warp accesses its own columns.

@@ -14,10 +14,10 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
-use super::mma;
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
+use crate::tensor::product;
 
 /// Largest number of pending groups that `WARPGROUP.DEPBAR` can name.
 const MAX_PENDING_GROUPS: u64 = 7;
@@ -49,8 +49,8 @@ fn product(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let transposed_b = if scales.transposes_b { ".tnspB" } else { "" };
     let mut arguments = Vec::new();
     let matrices = if is_matrix_in_registers(select, ptx.operand(1)) {
-        let a = mma::fragment(select, ptx.operand(1), ScalarType::B32)?;
-        arguments.push(mma::tuple(select, &a));
+        let a = product::fragment(select, ptx.operand(1), ScalarType::B32)?;
+        arguments.push(product::tuple(select, &a));
         // The descriptor of B is in the upper half of the four registers; the lower half is not read.
         arguments.push(select.b.pack(Class::new(RegFile::Uniform, 4), &[b, b].concat()));
         format!("{}{{}}, gdesc[{{}}]{transposed_b}", if scales.negates { "-" } else { "" })

@@ -15,12 +15,12 @@ use oriole_ptx::ast::{self, Form, FormShape, ValueType};
 use oriole_ptx::table::{Modifier, Opcode, Slot};
 use oriole_ptx::types::ScalarType;
 
-use super::fetch::{Tail, as_plane, converted, halves_of};
 use super::handle::Handle;
 use super::operands::{Coordinates, Geometry, OFFSET_FIELD};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
+use crate::texture::fetch_results::{Tail, as_plane, converted, halves_of};
 
 /// Common prefix of the names of the functions of the CUDA driver.
 const DRIVER_PREFIX: &str = "__cuda_syscall_tex_grad_";

@@ -23,10 +23,10 @@ use oriole_isa::{SystemLayout, TextureHandle};
 use oriole_ptx::ast::{self, VariableId};
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
-use crate::select::Select;
 use crate::texture::Invariants;
-use crate::variables::VariableLocation;
+use crate::variable_layout::VariableLocation;
 
 /// Position of the number of the sampler in a handle.
 pub(super) const SAMPLER_SHIFT: u32 = 20;

@@ -8,8 +8,10 @@
 //! The arrangement of the operands was found in the code of ptxas 13.0.88 for each form of the instructions.
 
 mod fetch;
+mod fetch_results;
 mod gradient;
 mod handle;
+mod image_words;
 mod invariant;
 mod operands;
 mod query;
@@ -19,7 +21,7 @@ mod surface;
 pub(crate) use fetch::fetch;
 pub(crate) use gradient::driver_stack_bytes;
 pub use gradient::{GradientHelp, QuadFetch, gradient_help, is_driver_gradient};
+pub use image_words::{ImageWord, ImageWords};
 pub(crate) use invariant::Invariants;
 pub(crate) use query::query;
-pub use references::{ImageWord, ImageWords};
 pub(crate) use surface::{load, reduce, store};

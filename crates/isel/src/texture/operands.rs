@@ -5,9 +5,9 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// The largest array index that the machine accepts. A larger one reads the last layer, as the manual says.
 const MOST_LAYERS: u32 = 0xffff;

@@ -19,10 +19,10 @@ use oriole_ptx::table::{Modifier, Opcode, Slot};
 use oriole_ptx::types::ScalarType;
 
 use super::handle::HandleOperand;
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::memory::constant_load;
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// Bits of a handle with the number of a texture or surface, and of a sampler handle with the number of the sampler.
 const IMAGE_MASK: u32 = 0xf_ffff;

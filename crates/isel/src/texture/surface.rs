@@ -9,10 +9,10 @@ use oriole_ptx::types::ScalarType;
 
 use super::handle::{Handle, HandleOperand};
 use super::operands::Geometry;
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::memory::{size_modifier, strong};
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// A surface and a place in it.
 struct SurfaceElement {

@@ -4,16 +4,16 @@ use oriole_ir::{Class, Operand};
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
-use super::scalar::Operation;
-use super::{ByteRange, Number, Source, VideoOperand, extracted, signedness};
+use super::scalar::PrimaryOperation;
+use super::{ByteRange, ExactNumber, VideoOperand, VideoWord, extracted, signedness};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::integer::{Packing, smaller_or_greater};
 use crate::ptx::Ptx;
-use crate::select::Select;
 
 /// A SIMD instruction without its operands.
-struct Simd {
-    operation: Operation,
+struct SimdForm {
+    operation: PrimaryOperation,
     lanes: usize,
     /// Whether destination, first and second source are signed.
     signed: [bool; 3],
@@ -30,15 +30,15 @@ fn digits(selector: &str) -> Vec<u32> {
     selector.chars().rev().filter_map(|digit| digit.to_digit(10)).collect()
 }
 
-impl Simd {
-    fn read(ptx: &Ptx<'_>, operands: &[VideoOperand<'_>]) -> Result<Simd, Unsupported> {
+impl SimdForm {
+    fn read(ptx: &Ptx<'_>, operands: &[VideoOperand<'_>]) -> Result<SimdForm, Unsupported> {
         use Opcode::{Vabsdiff2, Vadd2, Vavrg2, Vmax2, Vmin2, Vset2, Vsub2};
         let is_halves = matches!(ptx.opcode(), Vadd2 | Vsub2 | Vavrg2 | Vabsdiff2 | Vmin2 | Vmax2 | Vset2);
         let (lanes, defaults) = if is_halves { (2, ["h10", "h10", "h32"]) } else { (4, ["b3210", "b3210", "b7654"]) };
         let name = |position: usize| operands[position].selector.unwrap_or(defaults[position]);
         let masked = digits(name(0));
-        Ok(Simd {
-            operation: Operation::of(ptx)?,
+        Ok(SimdForm {
+            operation: PrimaryOperation::of(ptx)?,
             lanes,
             signed: signedness(ptx),
             selected: [digits(name(1)), digits(name(2))],
@@ -71,7 +71,10 @@ impl Simd {
     /// Returns whether `VABSDIFF4` computes the lanes.
     fn has_byte_differences(&self, select: &Select<'_>) -> bool {
         let is_uniform = self.signed[1] == self.signed[2];
-        self.operation == Operation::AbsoluteDifference && self.lanes == 4 && is_uniform && select.encodes("VABSDIFF4.U8 R0, R0, R0, RZ")
+        self.operation == PrimaryOperation::AbsoluteDifference
+            && self.lanes == 4
+            && is_uniform
+            && select.encodes("VABSDIFF4.U8 R0, R0, R0, RZ")
     }
 
     /// Emits all lanes at once where a few instructions can do that.
@@ -80,16 +83,16 @@ impl Simd {
         let is_uniform = a_is_signed == b_is_signed;
         let keeps_range = is_uniform && (!self.saturates || self.signed[0] == a_is_signed);
         match self.operation {
-            Operation::Add | Operation::Subtract if !self.saturates => {
+            PrimaryOperation::Add | PrimaryOperation::Subtract if !self.saturates => {
                 let [a, b] = [0, 1].map(|source| self.gathered(select, source, words));
                 Some(self.sum_of_lanes(select, a, b))
             }
-            Operation::Minimum | Operation::Maximum if keeps_range && self.lanes == 2 => {
+            PrimaryOperation::Minimum | PrimaryOperation::Maximum if keeps_range && self.lanes == 2 => {
                 let [a, b] = [0, 1].map(|source| self.gathered(select, source, words));
                 let packing = if a_is_signed { Packing::SignedHalves } else { Packing::UnsignedHalves };
-                Some(smaller_or_greater(select, packing, self.operation == Operation::Maximum, false, a, b))
+                Some(smaller_or_greater(select, packing, self.operation == PrimaryOperation::Maximum, false, a, b))
             }
-            Operation::AbsoluteDifference if self.has_byte_differences(select) && !(self.saturates && self.signed[0]) => {
+            PrimaryOperation::AbsoluteDifference if self.has_byte_differences(select) && !(self.saturates && self.signed[0]) => {
                 let [a, b] = [0, 1].map(|source| self.gathered(select, source, words));
                 let sign = if a_is_signed { "" } else { ".U8" };
                 Some(select.b.define(Class::R, &format!("VABSDIFF4{sign} $, {{}}, {{}}, RZ"), &[a, b]))
@@ -102,7 +105,7 @@ impl Simd {
     fn sum_of_lanes(&self, select: &mut Select<'_>, a: Operand, b: Operand) -> Operand {
         let tops: u32 = if self.lanes == 2 { 0x8000_8000 } else { 0x8080_8080 };
         // The top bits of the lanes are added without carry, the bits below them with a zero, or for differences a one, above them.
-        if self.operation == Operation::Add {
+        if self.operation == PrimaryOperation::Add {
             let (low_a, low_b) = (select.bitwise_and(a, (!tops).into()), select.bitwise_and(b, (!tops).into()));
             let sum = select.sum(low_a, low_b);
             let top = select.logic(0x28, a, b, tops.into());
@@ -115,13 +118,13 @@ impl Simd {
     }
 
     /// Emits one element of a source, extended.
-    fn element(&self, select: &mut Select<'_>, source: usize, lane: usize, words: [Operand; 2]) -> Source {
+    fn element(&self, select: &mut Select<'_>, source: usize, lane: usize, words: [Operand; 2]) -> VideoWord {
         let element = self.selected[source][lane];
         let (word, number) = if element < self.lanes as u32 { (words[0], element) } else { (words[1], element - self.lanes as u32) };
         let is_signed = self.signed[source + 1];
         let part = ByteRange { first_byte: number * self.bytes(), bytes: self.bytes() };
         let word = extracted(select, word, part, is_signed);
-        Source { word, fits_signed: true, fits_unsigned: !is_signed, is_narrow: true }
+        VideoWord { word, fits_signed: true, fits_unsigned: !is_signed, is_narrow: true }
     }
 
     /// Emits the result of one lane.
@@ -131,7 +134,7 @@ impl Simd {
         if !self.saturates {
             return exact.low_word();
         }
-        Number::Signed(exact.low_word()).clamped(select, 8 * self.bytes(), self.signed[0])
+        ExactNumber::Signed(exact.low_word()).clamped(select, 8 * self.bytes(), self.signed[0])
     }
 
     /// Emits `word` with the lanes of the mask replaced by those of another word.
@@ -175,7 +178,7 @@ impl Simd {
 /// Selects a SIMD instruction.
 pub(crate) fn simd(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let operands: Vec<VideoOperand<'_>> = ptx.operands.iter().map(|&operand| VideoOperand::read(select, operand)).collect();
-    let simd = Simd::read(ptx, &operands)?;
+    let simd = SimdForm::read(ptx, &operands)?;
     let mut words = [Operand::RZ; 3];
     for (word, operand) in words.iter_mut().zip(&operands[1..]) {
         *word = select.source(operand.operand, ScalarType::U32)?;

@@ -12,11 +12,11 @@ use oriole_ptx::ast;
 use oriole_ptx::table::Slot;
 use oriole_ptx::types::ScalarType;
 
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::integer::{Packing, smaller_or_greater};
 use crate::ptx::Ptx;
-use crate::select::Select;
-use crate::words::Pair;
+use crate::words::WordPair;
 
 pub(crate) use lanes::simd;
 pub(crate) use product::multiply_add;
@@ -63,7 +63,7 @@ impl ByteRange {
 
 /// A source: a word whose value is read as signed or as unsigned.
 #[derive(Clone, Copy)]
-struct Source {
+struct VideoWord {
     word: Operand,
     /// Whether the value of the word read as a signed number is that of the source.
     fits_signed: bool,
@@ -73,9 +73,9 @@ struct Source {
     is_narrow: bool,
 }
 
-impl Source {
+impl VideoWord {
     /// Returns the source as a 64-bit number.
-    fn pair(self, select: &mut Select<'_>) -> Pair {
+    fn pair(self, select: &mut Select<'_>) -> WordPair {
         if self.fits_unsigned {
             return [self.word, Operand::RZ];
         }
@@ -89,18 +89,18 @@ impl Source {
 
 /// An exact intermediate result.
 #[derive(Clone, Copy)]
-enum Number {
+enum ExactNumber {
     Signed(Operand),
     Unsigned(Operand),
-    Wide(Pair),
+    Wide(WordPair),
 }
 
-impl Number {
+impl ExactNumber {
     /// Returns the lower 32 bits.
     fn low_word(self) -> Operand {
         match self {
-            Number::Signed(word) | Number::Unsigned(word) => word,
-            Number::Wide([low, _]) => low,
+            ExactNumber::Signed(word) | ExactNumber::Unsigned(word) => word,
+            ExactNumber::Wide([low, _]) => low,
         }
     }
 
@@ -108,7 +108,7 @@ impl Number {
     fn clamped(self, select: &mut Select<'_>, bits: u32, is_signed: bool) -> Operand {
         let greatest = if is_signed { u32::MAX >> (33 - bits) } else { u32::MAX >> (32 - bits) };
         match self {
-            Number::Signed(word) => {
+            ExactNumber::Signed(word) => {
                 let least = if is_signed { !greatest } else { 0 };
                 let bounded = if bits == 32 && is_signed {
                     word
@@ -117,16 +117,16 @@ impl Number {
                 };
                 if bits == 32 { bounded } else { smaller_or_greater(select, Packing::Signed, false, false, bounded, greatest.into()) }
             }
-            Number::Unsigned(word) if bits == 32 && !is_signed => word,
-            Number::Unsigned(word) => smaller_or_greater(select, Packing::Unsigned, false, false, word, greatest.into()),
-            Number::Wide(pair) if bits == 32 => clamped_pair(select, pair, is_signed),
-            Number::Wide(pair) => Number::Signed(clamped_pair(select, pair, true)).clamped(select, bits, is_signed),
+            ExactNumber::Unsigned(word) if bits == 32 && !is_signed => word,
+            ExactNumber::Unsigned(word) => smaller_or_greater(select, Packing::Unsigned, false, false, word, greatest.into()),
+            ExactNumber::Wide(pair) if bits == 32 => clamped_pair(select, pair, is_signed),
+            ExactNumber::Wide(pair) => ExactNumber::Signed(clamped_pair(select, pair, true)).clamped(select, bits, is_signed),
         }
     }
 }
 
 /// Emits the nearest 32-bit number of a signed 64-bit number.
-fn clamped_pair(select: &mut Select<'_>, [low, high]: Pair, is_signed: bool) -> Operand {
+fn clamped_pair(select: &mut Select<'_>, [low, high]: WordPair, is_signed: bool) -> Operand {
     let sign = select.sign_mask(high);
     let (extension, greatest) = if is_signed { (select.sign_mask(low), 0x7fff_ffff_u32) } else { (Operand::RZ, u32::MAX) };
     let fits = select.compare_words("EQ", false, high, extension);
@@ -164,12 +164,12 @@ impl<'m> VideoOperand<'m> {
     }
 
     /// Emits the extension of the selected part of the operand.
-    fn source(&self, select: &mut Select<'_>, is_signed: bool) -> Result<Source, Unsupported> {
+    fn source(&self, select: &mut Select<'_>, is_signed: bool) -> Result<VideoWord, Unsupported> {
         let part = self.part()?;
         if let Some(bits) = select.literal(self.operand, ScalarType::U32) {
             let is_small = bits >> 31 == 0;
             let word = Operand::from(bits as u32);
-            return Ok(Source {
+            return Ok(VideoWord {
                 word,
                 fits_signed: is_signed || is_small,
                 fits_unsigned: !is_signed || is_small,
@@ -178,10 +178,10 @@ impl<'m> VideoOperand<'m> {
         }
         let word = select.source(self.operand, ScalarType::U32)?;
         if part.bytes == 4 {
-            return Ok(Source { word, fits_signed: is_signed, fits_unsigned: !is_signed, is_narrow: false });
+            return Ok(VideoWord { word, fits_signed: is_signed, fits_unsigned: !is_signed, is_narrow: false });
         }
         let word = extracted(select, word, part, is_signed);
-        Ok(Source { word, fits_signed: true, fits_unsigned: !is_signed, is_narrow: true })
+        Ok(VideoWord { word, fits_signed: true, fits_unsigned: !is_signed, is_narrow: true })
     }
 }
 

@@ -4,11 +4,11 @@ use oriole_ir::{Class, Operand};
 use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
-use super::{Source, VideoOperand, clamped_pair, signedness};
+use super::{VideoOperand, VideoWord, clamped_pair, signedness};
+use crate::context::Select;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
-use crate::words::Pair;
+use crate::words::WordPair;
 
 /// Selects `vmad`.
 pub(crate) fn multiply_add(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -45,7 +45,7 @@ pub(crate) fn multiply_add(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
 }
 
 /// Emits the lower 64 bits of the product.
-fn product(select: &mut Select<'_>, [a, b]: [Source; 2]) -> Pair {
+fn product(select: &mut Select<'_>, [a, b]: [VideoWord; 2]) -> WordPair {
     let multiply = |select: &mut Select<'_>, template: &str, a: Operand, b: Operand| {
         let whole = select.b.define(Class::R2, template, &[a, b]);
         [select.low(whole), select.high(whole)]

@@ -9,6 +9,8 @@
 //! thread executes a shuffle or vote with that mask; with the redundant `WARPSYNC` gone it works in converged code, as in ptxas' code, and
 //! programs do so (a shuffle with the mask 0xffff that all 32 threads execute).
 
+use std::collections::BTreeMap;
+
 use oriole_ir::analysis::{ControlFlow, PostDominators};
 use oriole_ir::{Block, Function, FunctionKind, Inst, Op, Operand, Target};
 use oriole_isa::{Effect, Opcode, SharedWindow, Symbol, Symbols, SystemLayout};
@@ -107,14 +109,14 @@ impl WarpConvergence<'_> {
             is_exit[region.exit.position()] = true;
             exits.entry(region.entry).or_default().push(region.exit);
         }
-        // In a block that only some threads reach, the other threads may be at another `WARPSYNC` of all threads. All threads then
-        // continue, but at different instructions. So after a `WARPSYNC` in a block the warp is converged only if all threads reach the
-        // block.
-        let post_dominators = PostDominators::compute(function, self.flow);
+        // In a block that only some threads execute, the other threads may be at another `WARPSYNC` of all threads. All threads then
+        // continue, but at different instructions. So after a `WARPSYNC` in a block the warp is converged only if all threads execute the
+        // block, and equally often.
+        let is_partial = self.partial_blocks(function);
         let ends_diverged = |block: Block, start: bool| {
             let end =
                 function.blocks[block].insts.iter().fold(start, |state, &inst| is_warp_diverged_after(function, definitions, inst, state));
-            end || start && !post_dominators.dominates(block, function.entry())
+            end || start && is_partial[block.position()]
         };
         let is_divergent: FxHashSet<Block> = self.divergent.iter().copied().collect();
         let mut starts_diverged = vec![false; function.blocks.len()];
@@ -139,6 +141,28 @@ impl WarpConvergence<'_> {
             }
         }
         starts_diverged
+    }
+
+    /// Returns, for each block, whether some threads of a warp may execute it and others not, or less often: whether it is between a
+    /// divergent branch and its immediate post-dominator, and not on all paths through the function.
+    fn partial_blocks(&self, function: &Function) -> Vec<bool> {
+        let post_dominators = PostDominators::compute(function, self.flow);
+        let mut is_partial = vec![false; function.blocks.len()];
+        // Branches with the same reconvergence point share one search.
+        let mut starts: BTreeMap<Option<Block>, Vec<Block>> = BTreeMap::new();
+        for &branch in self.divergent {
+            starts.entry(post_dominators.immediate(branch)).or_default().extend(self.flow.successors(branch));
+        }
+        for (end, mut work) in starts {
+            let mut seen: FxHashSet<Block> = FxHashSet::default();
+            while let Some(block) = work.pop() {
+                if Some(block) != end && seen.insert(block) {
+                    is_partial[block.position()] |= !post_dominators.dominates(block, function.entry());
+                    work.extend(self.flow.successors(block));
+                }
+            }
+        }
+        is_partial
     }
 }
 

@@ -4,7 +4,7 @@ use oriole_ir::{Class, Function, Op, Operand, OperandKind, Part, Role, Signs};
 use oriole_isa::{Opcode, Pipe, RegFile, Symbol};
 use smallvec::SmallVec;
 
-use super::{EncodabilityCache, MoveKind};
+use super::encodability::{EXAMPLE_REGISTER, EncodabilityCache, MoveKind};
 use crate::rewrite::{InstDraft, InstPrelude, register_file_of, single_register};
 
 /// Returns the positions, in the operand list, of the operands that a move instruction can put into a register, the cheapest to move first.
@@ -175,7 +175,7 @@ impl MoveBuilder<'_> {
     /// Moves a constant-bank operand of `width` words to registers of `file`, and returns them. Uses a 64-bit load if the target has no
     /// move of a single constant-bank word.
     fn move_constant(&mut self, bank: u8, offset: u32, width: u8, file: RegFile) -> OperandKind {
-        let example = Operand::new(OperandKind::Register { file, first: super::EXAMPLE_REGISTER, count: 1 });
+        let example = Operand::new(OperandKind::Register { file, first: EXAMPLE_REGISTER, count: 1 });
         let (move_opcode, load) = if file == RegFile::Uniform { (Opcode::UMOV, Opcode::ULDC) } else { (Opcode::MOV, Opcode::LDC) };
         let word = Operand::constant(bank, offset);
         let operands = SmallVec::from_slice(&[example, word]);

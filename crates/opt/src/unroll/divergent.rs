@@ -30,10 +30,10 @@
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Pseudo, Value};
 use oriole_isa::{Opcode, Symbols};
 
-use super::UnrolledLoop;
 use super::bound::LoopBound;
 use super::copies::{LoopCopyMapping, add_phi_source, copy_loop_blocks, insert_before_terminators, set_branches, set_jump};
 use super::shape::UnrollableLoop;
+use super::unrolled_loop::UnrolledLoop;
 use crate::definitions::Definitions;
 
 /// The values of a loop after some of its iterations.

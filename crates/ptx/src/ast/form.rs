@@ -66,7 +66,7 @@ impl Form {
     /// Returns whether a 32-bit register may hold a generic or global address, which is then zero-extended. ptxas 13.0.88 requires 64 bits
     /// in the instructions listed here only. Programs rely on that where an instruction always accesses shared memory: `ldmatrix` and
     /// `cp.async.mbarrier.arrive` without `.shared`.
-    pub fn zero_extends_addresses(&self) -> bool {
+    pub(crate) fn zero_extends_addresses(&self) -> bool {
         match self.opcode {
             Opcode::Prefetch => self.has(Modifier::Tensormap),
             Opcode::Ld
@@ -90,11 +90,6 @@ impl Form {
             | Opcode::MbarrierTryWait => false,
             _ => true,
         }
-    }
-
-    /// Returns whether a condition of the table holds for the modifiers.
-    pub fn fulfils(&self, condition: &[Atom]) -> bool {
-        fulfils(&self.modifiers, condition)
     }
 }
 

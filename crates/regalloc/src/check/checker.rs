@@ -4,7 +4,7 @@ use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, R
 use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
-use super::demands::{CheckError, Demands, Location, LocationContent, constant_content, demand};
+use super::demands::{CheckError, Demands, LocationContent, TrackedLocation, constant_content, demand};
 use crate::environment::AllocationEnvironment;
 use crate::outcome::Allocation;
 use crate::registers::Reg;
@@ -161,7 +161,7 @@ impl<'a> AllocationChecker<'a> {
     ) -> Result<(), CheckError> {
         for (register_index, register) in first.tuple(part.count).enumerate() {
             if let Some(content) = self.content_of_value(part.value, part.first + register_index as u8) {
-                demand(demands, Location::Register(file, register), content, || format!("by {inst:?}"))?;
+                demand(demands, TrackedLocation::Register(file, register), content, || format!("by {inst:?}"))?;
             }
         }
         Ok(())

@@ -30,31 +30,31 @@ pub(super) fn error<T>(message: String) -> Result<T, CheckError> {
 
 /// A register, or a word of a spill slot: a location whose content the verifier tracks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Location {
+pub(super) enum TrackedLocation {
     /// A physical register.
     Register(RegFile, Reg),
     /// Byte offset of a 4-byte word in the frame.
     Slot(i64),
 }
 
-impl Location {
+impl TrackedLocation {
     /// Returns the key by which locations are sorted: registers by file and number, then slots by offset.
     fn sort_key(self) -> (u8, i64) {
         match self {
-            Location::Register(file, register) => (file as u8, i64::from(register.number())),
-            Location::Slot(offset) => (u8::MAX, offset),
+            TrackedLocation::Register(file, register) => (file as u8, i64::from(register.number())),
+            TrackedLocation::Slot(offset) => (u8::MAX, offset),
         }
     }
 }
 
-impl Ord for Location {
-    fn cmp(&self, other: &Location) -> Ordering {
+impl Ord for TrackedLocation {
+    fn cmp(&self, other: &TrackedLocation) -> Ordering {
         self.sort_key().cmp(&other.sort_key())
     }
 }
 
-impl PartialOrd for Location {
-    fn partial_cmp(&self, other: &Location) -> Option<Ordering> {
+impl PartialOrd for TrackedLocation {
+    fn partial_cmp(&self, other: &TrackedLocation) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
@@ -72,13 +72,13 @@ pub(super) enum LocationContent {
 
 /// The demands at one point of the function: for each location, the content that it must have there for the code after the point to be
 /// correct.
-pub(super) type Demands = BTreeMap<Location, LocationContent>;
+pub(super) type Demands = BTreeMap<TrackedLocation, LocationContent>;
 
 /// Adds a demand that `location` holds `content`. Returns an error if there is already a demand for other content there. The error message
 /// names the origin of the new demand, the text that `origin` returns.
 pub(super) fn demand(
     demands: &mut Demands,
-    location: Location,
+    location: TrackedLocation,
     content: LocationContent,
     origin: impl Fn() -> String,
 ) -> Result<(), CheckError> {

@@ -5,20 +5,20 @@ use oriole_ir::{Inst, Opcode, Operand, OperandKind, RegFile, Signs};
 
 use super::checker::AllocationChecker;
 use super::demands::{
-    CheckError, Demands, Location, LocationContent, constant_content, demand, error, is_true_predicate, is_zero_register_operand,
+    CheckError, Demands, LocationContent, TrackedLocation, constant_content, demand, error, is_true_predicate, is_zero_register_operand,
 };
 use crate::registers::Reg;
 
 /// The source of an inserted move: another location, or a constant.
 pub(super) enum MoveSource {
     /// A register or spill slot.
-    Location(Location),
+    Location(TrackedLocation),
     /// A constant, given by the content that the destination gets.
     LocationContent(LocationContent),
 }
 
 /// A move of one register or 4-byte word, as (destination, source).
-pub(super) type InsertedMove = (Location, MoveSource);
+pub(super) type InsertedMove = (TrackedLocation, MoveSource);
 
 impl AllocationChecker<'_> {
     /// Propagates demands (the content that each location must have) backward over an instruction that the allocator inserted. Returns an
@@ -108,11 +108,11 @@ impl AllocationChecker<'_> {
             // rematerialized instruction.
             _ if is_partial => MoveSource::LocationContent(LocationContent::ConstantOperand(OperandKind::Undefined)),
             OperandKind::Register { file, first, count: 1 } if source.signs.is_empty() => {
-                MoveSource::Location(Location::Register(file, Reg::new(first)))
+                MoveSource::Location(TrackedLocation::Register(file, Reg::new(first)))
             }
             _ => MoveSource::LocationContent(constant_content(&source, 0)?),
         };
-        Some(vec![(Location::Register(file, Reg::new(first)), from)])
+        Some(vec![(TrackedLocation::Register(file, Reg::new(first)), from)])
     }
 
     /// Returns the moves between registers and slots that a spill load or store makes; `None` if it is misaligned or outside of the spill
@@ -135,14 +135,14 @@ impl AllocationChecker<'_> {
         }
         let moves = (0..width).map(|word| {
             let (register, slot) =
-                (Location::Register(RegFile::General, Reg::new(first + word)), Location::Slot(offset + 4 * i64::from(word)));
+                (TrackedLocation::Register(RegFile::General, Reg::new(first + word)), TrackedLocation::Slot(offset + 4 * i64::from(word)));
             if opcode == Opcode::LDL { (register, MoveSource::Location(slot)) } else { (slot, MoveSource::Location(register)) }
         });
         Some(moves.collect())
     }
 
     /// Returns the two registers that the three exclusive ors ending at position `at` swap; `None` if there is no such sequence.
-    pub(super) fn as_swap(&self, insts: &[Inst], at: usize) -> Option<(Location, Location)> {
+    pub(super) fn as_swap(&self, insts: &[Inst], at: usize) -> Option<(TrackedLocation, TrackedLocation)> {
         let three = [
             self.as_exclusive_or(insts[at])?,
             self.as_exclusive_or(*insts.get(at.checked_sub(1)?)?)?,
@@ -154,7 +154,7 @@ impl AllocationChecker<'_> {
 
     /// Returns the operands of an inserted exclusive or of two registers, as (destination and first source, second source); `None` for
     /// other instructions.
-    fn as_exclusive_or(&self, inst: Inst) -> Option<(Location, Location)> {
+    fn as_exclusive_or(&self, inst: Inst) -> Option<(TrackedLocation, TrackedLocation)> {
         let data = &self.new.insts[inst];
         if self.is_old[inst] || data.guard.is_some() || data.modifiers.iter().any(|modifier| modifier.spelling() != ".LUT") {
             return None;
@@ -176,7 +176,7 @@ impl AllocationChecker<'_> {
             (OperandKind::Register { file, first, count: 1 }, OperandKind::Register { file: same, first: other, count: 1 })
                 if same == file =>
             {
-                Some((Location::Register(file, Reg::new(first)), Location::Register(file, Reg::new(other))))
+                Some((TrackedLocation::Register(file, Reg::new(first)), TrackedLocation::Register(file, Reg::new(other))))
             }
             _ => None,
         }
@@ -190,7 +190,7 @@ fn as_pair_clearing_moves(operands: &[Operand]) -> Option<Vec<InsertedMove>> {
         return None;
     };
     let zero = |register: u16| {
-        Some((Location::Register(file, Reg::new(register)), MoveSource::LocationContent(constant_content(&Operand::RZ, 0)?)))
+        Some((TrackedLocation::Register(file, Reg::new(register)), MoveSource::LocationContent(constant_content(&Operand::RZ, 0)?)))
     };
     (name.spelling() == "SRZ").then(|| Some(vec![zero(first)?, zero(first + 1)?])).flatten()
 }

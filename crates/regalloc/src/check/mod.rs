@@ -34,7 +34,7 @@ use oriole_support::IndexVec;
 
 use self::checker::AllocationChecker;
 pub use self::demands::CheckError;
-use self::demands::{Demands, Location, LocationContent, demand, error};
+use self::demands::{Demands, LocationContent, TrackedLocation, demand, error};
 use crate::environment::AllocationEnvironment;
 use crate::outcome::Allocation;
 use crate::registers::Reg;
@@ -98,7 +98,7 @@ impl AllocationChecker<'_> {
                     let result = self.old.results(inst)[number];
                     self.old.insts[inst].is(Pseudo::Entry)
                         && matches!(result.role, Role::Fixed(register)
-                            if Location::Register(self.old.values[value].file, Reg::from(register) + register_index) == at)
+                            if TrackedLocation::Register(self.old.values[value].file, Reg::from(register) + register_index) == at)
                 }),
                 _ => false,
             };

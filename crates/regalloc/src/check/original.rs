@@ -3,7 +3,7 @@
 use oriole_ir::{Guard, Inst, Opcode, Operand, OperandKind, RegFile, Role};
 
 use super::checker::AllocationChecker;
-use super::demands::{CheckError, Demands, Location, LocationContent, constant_content, demand, error};
+use super::demands::{CheckError, Demands, LocationContent, TrackedLocation, constant_content, demand, error};
 use super::inserted::MoveSource;
 use crate::registers::Reg;
 
@@ -32,7 +32,7 @@ impl AllocationChecker<'_> {
     /// Checks that a call overwrites no register whose content is still demanded after it.
     fn check_clobbers(&self, inst: Inst, demands: &Demands) -> Result<(), CheckError> {
         for (&at, content) in demands {
-            if let Location::Register(file, register) = at
+            if let TrackedLocation::Register(file, register) = at
                 && self.env.clobbered_by(self.old, inst, file).has(register)
             {
                 return error(format!("{inst:?} destroys {content:?} in {at:?}"));
@@ -58,7 +58,7 @@ impl AllocationChecker<'_> {
             return error(format!("{inst:?} writes {:?} to {first}, not to {fixed}", part.value));
         }
         for (register_index, register) in Reg::new(first).tuple(count).enumerate() {
-            let at = Location::Register(file, register);
+            let at = TrackedLocation::Register(file, register);
             match demands.remove(&at) {
                 Some(content) if content != LocationContent::ValueRegister(part.value, register_index as u8) => {
                     return error(format!("{inst:?} overwrites {content:?} in {at:?}"));
@@ -80,7 +80,7 @@ impl AllocationChecker<'_> {
             if u16::from(fixed) != first {
                 return error(format!("{inst:?} reads {content:?} in {first}, not in {fixed}"));
             }
-            return demand(demands, Location::Register(file, Reg::new(first)), content, || format!("by {inst:?}"));
+            return demand(demands, TrackedLocation::Register(file, Reg::new(first)), content, || format!("by {inst:?}"));
         }
         let OperandKind::Value(part) = before.kind else { return check_operand_unchanged(inst, before, after) };
         let OperandKind::Register { file, first, count } = after.kind else {
@@ -126,7 +126,7 @@ impl AllocationChecker<'_> {
                 kind => {
                     let file = if let OperandKind::Zero(file) = kind { file } else { RegFile::General };
                     if let Some(content) = constant_content(source, 0) {
-                        demand(demands, Location::Register(file, Reg::from(register)), content, || format!("by {keep:?}"))?;
+                        demand(demands, TrackedLocation::Register(file, Reg::from(register)), content, || format!("by {keep:?}"))?;
                     }
                 }
             }

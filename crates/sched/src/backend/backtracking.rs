@@ -28,12 +28,12 @@ use oriole_isa::RegFile;
 
 use super::budget::SearchBudget;
 use super::clock::Clock;
-use super::engine::{Proposal, RegionAnalysis, enter_region};
+use super::engine::{ProposedOrder, RegionAnalysis, enter_region};
 use super::reason::Reason;
 use super::schedule::{Schedule, ScheduleDecision, SearchOutcome};
 use super::settings::ScheduleMode;
 use super::strategy::{Region, RegionScheduler, Strategy};
-use super::weighted::registers::Groups;
+use super::weighted::registers::BudgetedGroups;
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
 use crate::resource::{BlockResourceUsage, RegisterDescriptor, RegisterOperand, ResourceNeeds, ResourceTracker, UndoRecord};
@@ -92,7 +92,7 @@ impl Strategy for Backtracking {
 /// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
-    let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
+    let source = ProposedOrder::original(region, groups.as_ref(), Reason::SourceOrder);
     let new = best_order(&RegionAnalysis::new(region), groups.as_ref(), budget);
     let exceeded_scarcity = new.exceeds_scarcity(region);
     let best = if new.improves_on(&source, region) { new } else { source };
@@ -101,7 +101,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
 
 /// Schedules a region by the critical path, takes back decisions that lead to a stall, and returns the resulting order. `budget` limits the
 /// decisions that are taken back.
-pub(super) fn best_order(analysis: &RegionAnalysis<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> Proposal {
+pub(super) fn best_order(analysis: &RegionAnalysis<'_>, groups: Option<&BudgetedGroups>, budget: &mut SearchBudget) -> ProposedOrder {
     let region = &analysis.region;
     let knobs = &region.settings.knobs;
     let mut order = UndoableOrder::new(analysis, groups);
@@ -187,7 +187,7 @@ struct UndoableOrder<'a, 'g> {
     /// Critical paths and scoreboard use of the region.
     analysis: &'a RegionAnalysis<'a>,
     /// The register groups of the region; `None` after register allocation.
-    groups: Option<&'g Groups>,
+    groups: Option<&'g BudgetedGroups>,
     /// The decisions so far, in issue order.
     steps: Vec<UndoableDecision<'a>>,
     /// State of the simulated issue pipeline: current cycle, busy units, scoreboards in use.
@@ -215,10 +215,10 @@ struct UndoableOrder<'a, 'g> {
 
 impl<'a, 'g> UndoableOrder<'a, 'g> {
     /// Creates an order of a region in which no item has issued yet.
-    fn new(analysis: &'a RegionAnalysis<'a>, groups: Option<&'g Groups>) -> UndoableOrder<'a, 'g> {
+    fn new(analysis: &'a RegionAnalysis<'a>, groups: Option<&'g BudgetedGroups>) -> UndoableOrder<'a, 'g> {
         let graph = analysis.region.graph;
         let mut first_registers = vec![0];
-        for weight in groups.map_or_else(Vec::new, Groups::general_weights) {
+        for weight in groups.map_or_else(Vec::new, BudgetedGroups::general_weights) {
             first_registers.push(first_registers.last().copied().unwrap_or(0) + weight);
         }
         UndoableOrder {
@@ -232,8 +232,8 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
             ready: (0..graph.items() as u32).filter(|&node| graph.predecessor_counts()[node as usize] == 0).collect(),
             resources: ResourceTracker::default(),
             resource_slot: BlockResourceUsage::default(),
-            is_live: groups.map_or_else(Vec::new, Groups::live_at_start),
-            unissued_readers: groups.map_or_else(Vec::new, Groups::reader_counts),
+            is_live: groups.map_or_else(Vec::new, BudgetedGroups::live_at_start),
+            unissued_readers: groups.map_or_else(Vec::new, BudgetedGroups::reader_counts),
             initial_pressure: groups.map_or(0, |groups| groups.counts_at_start()[0]),
         }
     }
@@ -456,9 +456,9 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
     }
 
     /// Converts the decisions to a proposal: an order with its length in cycles, its maximum number of live registers, and the reasons.
-    fn into_proposal(self, region: &Region<'_>, groups: Option<&Groups>) -> Proposal {
+    fn into_proposal(self, region: &Region<'_>, groups: Option<&BudgetedGroups>) -> ProposedOrder {
         let order = self.steps.iter().map(|step| step.node).collect();
-        let mut proposal = Proposal::new(region, groups, order, Reason::OnlyOne);
+        let mut proposal = ProposedOrder::new(region, groups, order, Reason::OnlyOne);
         let position = |node: u32| region.graph.region.start + node as usize;
         for (pick, step) in proposal.picks.iter_mut().zip(&self.steps) {
             *pick = ScheduleDecision { runner_up: step.runner_up.map(position), reason: step.reason, ..*pick };

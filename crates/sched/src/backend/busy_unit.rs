@@ -21,7 +21,7 @@
 //!
 //! **Warps in step.** The warps of a thread block that meets at barriers run the same code at nearly the same time. A slot that a lone warp
 //! leaves empty is then used by another warp, and filling it with work that could wait delays the other warp. The list schedule therefore
-//! counts issue slots and unit cycles once for each warp of the block that shares the hardware scheduler ([`Costs::in_step`]).
+//! counts issue slots and unit cycles once for each warp of the block that shares the hardware scheduler ([`ResourceCosts::in_step`]).
 //!
 //! **Waits.** A warp issues in order, so waiting for a result of the unit delays all items of the unit after the wait. Readers are
 //! therefore placed as if results of the unit took [`READER_LATENCY_FACTOR`] times as long, if other items are ready.
@@ -33,11 +33,11 @@ use std::cmp::Reverse;
 use oriole_hardware::units::{UNITS, Unit};
 
 use super::critical_path::ByCriticalPath;
-use super::engine::{Proposal, RegionAnalysis, enter_region, run};
+use super::engine::{ProposedOrder, RegionAnalysis, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
-use super::weighted::registers::Groups;
+use super::weighted::registers::BudgetedGroups;
 use super::weighted::{self, WeightedScheduling};
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
@@ -102,7 +102,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 }
 
 /// Returns the order of a region by the strategy `busy-unit`; `None` if no unit is busy for most of the time.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> Option<ProposedOrder> {
     let warps = region.settings.warps_in_step;
     let costs = region.costs.in_step(warps);
     let in_step = Region { costs: &costs, ..*region };
@@ -115,7 +115,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Option
     raise_heights(&mut analysis, &order);
     let found = run(&analysis, groups, &mut ByCriticalPath);
     // The length is measured again for a lone warp, as for all other orders.
-    Some(Proposal::new(region, groups, found.order, Reason::BusyUnit))
+    Some(ProposedOrder::new(region, groups, found.order, Reason::BusyUnit))
 }
 
 /// Returns the index of the unit that determines the length of a region: the cycles for which items occupy it are at least half of the

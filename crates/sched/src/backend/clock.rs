@@ -24,7 +24,7 @@ use oriole_hardware::units::UNITS;
 
 use crate::code::SchedCode;
 use crate::graph::Graph;
-use crate::resource::Costs;
+use crate::resource::ResourceCosts;
 
 /// Length of an order, in cycles from the start of the region.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -53,7 +53,7 @@ impl Length {
 #[derive(Clone)]
 pub(super) struct Clock<'a> {
     /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
-    pub costs: &'a Costs,
+    pub costs: &'a ResourceCosts,
     /// First cycle in which the next instruction can issue.
     pub cycle: u32,
     /// For each unit, the first cycle in which it is free.
@@ -67,7 +67,7 @@ pub(super) struct Clock<'a> {
 
 impl<'a> Clock<'a> {
     /// Returns the state at the start of a region: cycle 0, all units free.
-    pub(super) fn new(costs: &'a Costs) -> Clock<'a> {
+    pub(super) fn new(costs: &'a ResourceCosts) -> Clock<'a> {
         Clock { costs, cycle: 0, unit_free_cycles: [0; UNITS], in_flight: BinaryHeap::new(), pairable: None }
     }
 
@@ -113,7 +113,7 @@ impl<'a> Clock<'a> {
 }
 
 /// Returns the length, in cycles, of an order of a region. `order` lists the positions of its items in the code, first issued first.
-pub fn estimate(code: &SchedCode, graph: &Graph, costs: &Costs, order: impl Iterator<Item = usize>) -> Length {
+pub fn estimate(code: &SchedCode, graph: &Graph, costs: &ResourceCosts, order: impl Iterator<Item = usize>) -> Length {
     let mut earliest = graph.start_cycles();
     let mut left = graph.predecessor_counts().to_vec();
     let mut clock = Clock::new(costs);
@@ -130,7 +130,7 @@ pub fn estimate(code: &SchedCode, graph: &Graph, costs: &Costs, order: impl Iter
 
 /// Returns a lower bound, in cycles, for the length of every order of the region: the maximum of the critical path, the number of
 /// instructions and the cycles for which the busiest unit is occupied.
-pub fn lower_bound(code: &SchedCode, graph: &Graph, costs: &Costs) -> Length {
+pub(crate) fn lower_bound(code: &SchedCode, graph: &Graph, costs: &ResourceCosts) -> Length {
     let mut lower_bound = Length::default();
     let mut busy = [(0, 0); UNITS];
     let mut instructions = 0_u32;

@@ -26,7 +26,7 @@ use super::budget::SearchBudget;
 use super::busy_unit::{self, BusyUnit};
 use super::clock::lower_bound;
 use super::critical_path::{ByCriticalPath, CriticalPath};
-use super::engine::{OrderMeter, Proposal, RegionAnalysis, enter_region, run};
+use super::engine::{OrderMeter, ProposedOrder, RegionAnalysis, enter_region, run};
 use super::latency::{ByMemoryPath, LatencyScheduling};
 use super::loop_aware::{self, LoopAware, steady_state};
 use super::permutation::{self, Permutation};
@@ -108,7 +108,7 @@ impl Strategy for Combined {
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
     let groups = groups.as_ref();
-    let source = Proposal::original(region, groups, Reason::SourceOrder);
+    let source = ProposedOrder::original(region, groups, Reason::SourceOrder);
     let reduces = region.settings.mode == ScheduleMode::ReduceReg;
     let is_at_bound = source.excess(region) == 0
         && region.settings.stage == AllocationStage::Pre
@@ -126,7 +126,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     let meter = OrderMeter::new(&in_step);
     // After register allocation an order that takes no longer than the lower bound is the best one: registers do not count.
     let bound = (region.settings.stage == AllocationStage::Post && region.carried.is_empty() && warps == 1).then(|| meter.lower_bound());
-    let is_shortest = |proposal: &Proposal| bound.is_some_and(|bound| meter.exit_plus_done_cycles(&proposal.order) <= bound);
+    let is_shortest = |proposal: &ProposedOrder| bound.is_some_and(|bound| meter.exit_plus_done_cycles(&proposal.order) <= bound);
     let mut proposals = vec![source];
     if !is_shortest(&proposals[SOURCE]) {
         proposals.push(weighted::best_order(region, groups));
@@ -160,7 +160,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
         optimum = (search == SearchOutcome::Optimal).then(|| proposal.cost(region));
         proposals.push(proposal);
     }
-    let rate = |proposal: &Proposal| {
+    let rate = |proposal: &ProposedOrder| {
         // Orders of a loop body are compared by the cycles of an iteration in the steady state, other orders by the length of one pass.
         let cycles = if region.carried.is_empty() {
             meter.exit_plus_done_cycles(&proposal.order)

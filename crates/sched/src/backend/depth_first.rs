@@ -20,7 +20,7 @@
 //! | walk | recursive, from the roots | the ready list, ordered by the latest predecessor | an item must wait for all its predecessors |
 //! | long chains | no limit | a stall of more than `depth-stall` cycles leaves the chain | a load in the chain would stall the warp for hundreds of cycles |
 
-use super::engine::{Candidate, MAX_CRITERIA, Priority, Proposal, RegionAnalysis, engine_reasons, enter_region, run};
+use super::engine::{Candidate, MAX_CRITERIA, Priority, ProposedOrder, RegionAnalysis, engine_reasons, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -79,7 +79,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let analysis = RegionAnalysis::new(region);
     let proposal = run(&analysis, groups.as_ref(), &mut ByDependencyChain { tolerated_stall: region.settings.knobs.depth_stall });
-    choose_fewer_registers(region, proposal, Proposal::original(region, groups.as_ref(), Reason::SourceOrder)).into_schedule(
+    choose_fewer_registers(region, proposal, ProposedOrder::original(region, groups.as_ref(), Reason::SourceOrder)).into_schedule(
         region,
         tracker,
         SearchOutcome::None,
@@ -88,8 +88,8 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 
 /// Returns `new` if it needs fewer registers than the order `source`, or the same number of registers and fewer cycles; otherwise `source`.
 /// After register allocation, only cycles count.
-pub(super) fn choose_fewer_registers(region: &Region<'_>, new: Proposal, source: Proposal) -> Proposal {
-    let cost = |proposal: &Proposal| {
+pub(super) fn choose_fewer_registers(region: &Region<'_>, new: ProposedOrder, source: ProposedOrder) -> ProposedOrder {
+    let cost = |proposal: &ProposedOrder| {
         let cycles = proposal.length.issued + proposal.length.done;
         (proposal.excess(region), proposal.peak[0], cycles)
     };

@@ -25,7 +25,7 @@
 //! | hook | a callback of the ready list | a criterion of the priority | the engine compares candidates anyway |
 //! | compatibility | two functions | different units, no branch, no dependence | nothing else is known about such machines |
 
-use super::engine::{Candidate, MAX_CRITERIA, Priority, Proposal, RegionAnalysis, engine_reasons, enter_region, schedule_by};
+use super::engine::{Candidate, MAX_CRITERIA, Priority, ProposedOrder, RegionAnalysis, engine_reasons, enter_region, schedule_by};
 use super::reason::Reason;
 use super::schedule::{Schedule, ScheduleDecision, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -114,7 +114,7 @@ fn schedule_pairs(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedul
         return first.into_schedule(region, tracker, SearchOutcome::None);
     }
     let order = fill_second_slots(region, &first.order);
-    let mut second = Proposal::new(region, groups.as_ref(), order, Reason::DualIssue);
+    let mut second = ProposedOrder::new(region, groups.as_ref(), order, Reason::DualIssue);
     let is_better = second.excess(region) <= first.excess(region) && second.length.is_shorter_than(first.length);
     if !is_better {
         return first.into_schedule(region, tracker, SearchOutcome::None);

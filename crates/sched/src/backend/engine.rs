@@ -1,6 +1,6 @@
 //! The list scheduler that is shared by all strategies which only differ in a priority function.
 //!
-//! Input: a region and a [`Priority`]. Output: a [`Proposal`]: an order with its length, its registers and the reason of each decision.
+//! Input: a region and a [`Priority`]. Output: a [`ProposedOrder`]: an order with its length, its registers and the reason of each decision.
 //!
 //! At each step the engine compares a window of the ready list: for each unit the available items with the highest
 //! [`Priority::rank`], those that come
@@ -31,10 +31,10 @@ use super::reason::Reason;
 use super::schedule::{Schedule, ScheduleDecision, SearchOutcome};
 use super::settings::{AllocationStage, ScheduleMode};
 use super::strategy::Region;
-use super::weighted::registers::{Groups, Live};
+use super::weighted::registers::{BudgetedGroups, LiveRegisterCounter};
 use super::weighted::view::Direction;
 use crate::code::Item;
-use crate::pressure::{Counts, PressureTracker};
+use crate::pressure::{PressureCounts, PressureTracker};
 
 /// Maximum number of criteria by which a strategy compares candidates.
 pub(super) const MAX_CRITERIA: usize = 5;
@@ -95,7 +95,7 @@ pub(super) struct Candidate {
     /// Number of successors that become ready when the item issues. Only the first few successors are examined, which bounds the time.
     pub newly_ready: u32,
     /// Change of the number of live registers of each class if the item issues next; zeros after register allocation.
-    pub pressure_change: Counts,
+    pub pressure_change: PressureCounts,
     /// Step at which the latest predecessor of the item issued, counted from 1; 0 if the item has no predecessors.
     pub last_predecessor_step: u32,
     /// Whether some instruction that reads a result of the item waits for a scoreboard.
@@ -130,7 +130,7 @@ pub(super) trait Priority {
 
 /// An order of a region, with its length and its maximum number of live registers.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Proposal {
+pub(super) struct ProposedOrder {
     /// Nodes of the items, in issue order.
     pub order: Vec<u32>,
     /// The decisions with their reasons, in issue order; empty if tracing is off.
@@ -138,20 +138,20 @@ pub(super) struct Proposal {
     /// Length of the order by the cost model of issue ([`super::clock`]), in cycles.
     pub length: Length,
     /// Maximum number of live registers of each class; zeros after register allocation.
-    pub peak: Counts,
+    pub peak: PressureCounts,
 }
 
-impl Proposal {
+impl ProposedOrder {
     /// Returns the original order of a region as a proposal.
-    pub(super) fn original(region: &Region<'_>, groups: Option<&Groups>, reason: Reason) -> Proposal {
-        Proposal::new(region, groups, (0..region.graph.items() as u32).collect(), reason)
+    pub(super) fn original(region: &Region<'_>, groups: Option<&BudgetedGroups>, reason: Reason) -> ProposedOrder {
+        ProposedOrder::new(region, groups, (0..region.graph.items() as u32).collect(), reason)
     }
 
     /// Creates the proposal of a given order: measures its length and its live registers. Every decision in the trace gets the same reason.
-    pub(super) fn new(region: &Region<'_>, groups: Option<&Groups>, order: Vec<u32>, reason: Reason) -> Proposal {
+    pub(super) fn new(region: &Region<'_>, groups: Option<&BudgetedGroups>, order: Vec<u32>, reason: Reason) -> ProposedOrder {
         let start = region.graph.region.start;
         let length = estimate(region.code, region.graph, region.costs, order.iter().map(|&node| start + node as usize));
-        let mut proposal = Proposal { peak: peak_of_order(groups, &order), order, picks: Vec::new(), length };
+        let mut proposal = ProposedOrder { peak: peak_of_order(groups, &order), order, picks: Vec::new(), length };
         if region.settings.trace {
             let cycles = issue_cycles(region, &proposal.order);
             let pick = |(&node, &cycle): (&u32, &u32)| ScheduleDecision { picked: start + node as usize, runner_up: None, reason, cycle };
@@ -166,7 +166,7 @@ impl Proposal {
     }
 
     /// Returns the three numbers by which two orders are compared, lexicographically; lower is better. The first is the number of registers
-    /// above the budget, the second the cycles of [`Proposal::length`] (issued plus done), the third the maximum number of live general
+    /// above the budget, the second the cycles of [`ProposedOrder::length`] (issued plus done), the third the maximum number of live general
     /// registers. In mode `reduce-reg` live registers come before cycles.
     pub(super) fn cost(&self, region: &Region<'_>) -> (i32, u32, u32) {
         let cycles = self.length.issued + self.length.done;
@@ -176,9 +176,9 @@ impl Proposal {
     }
 
     /// Returns whether the order should replace the original order `source`: it is shorter, or in mode `reduce-reg` has the lower
-    /// [`Proposal::cost`]. A shorter order is accepted even above the register budget: the caller then tries again with fewer registers,
+    /// [`ProposedOrder::cost`]. A shorter order is accepted even above the register budget: the caller then tries again with fewer registers,
     /// and learns that more of them would save time.
-    pub(super) fn improves_on(&self, source: &Proposal, region: &Region<'_>) -> bool {
+    pub(super) fn improves_on(&self, source: &ProposedOrder, region: &Region<'_>) -> bool {
         if region.settings.mode == ScheduleMode::ReduceReg {
             return self.cost(region) < source.cost(region);
         }
@@ -207,20 +207,20 @@ impl Proposal {
 
 /// Prepares the tracker of live registers for the region. Returns the register groups (live ranges) of the region; `None` after register
 /// allocation.
-pub(super) fn enter_region(region: &Region<'_>, tracker: &mut PressureTracker) -> Option<Groups> {
+pub(super) fn enter_region(region: &Region<'_>, tracker: &mut PressureTracker) -> Option<BudgetedGroups> {
     tracker.enter_region(region.code, region.graph.region.clone());
-    (region.settings.stage == AllocationStage::Pre).then(|| Groups::new(region.code, region.graph, tracker))
+    (region.settings.stage == AllocationStage::Pre).then(|| BudgetedGroups::new(region.code, region.graph, tracker))
 }
 
 /// Returns the number of registers by which the maxima `peak` exceed the budget, summed over all register classes.
-pub(super) fn excess(peak: &Counts, region: &Region<'_>) -> i32 {
+pub(super) fn excess(peak: &PressureCounts, region: &Region<'_>) -> i32 {
     peak.iter().zip(region.settings.budget.registers).map(|(peak, budget)| (peak - budget).max(0)).sum()
 }
 
 /// Returns the maximum number of live registers of each class for an order of nodes; zeros after register allocation.
-pub(super) fn peak_of_order(groups: Option<&Groups>, order: &[u32]) -> Counts {
+pub(super) fn peak_of_order(groups: Option<&BudgetedGroups>, order: &[u32]) -> PressureCounts {
     groups.map_or([0; 4], |groups| {
-        let mut live = Live::new(groups, Direction::Forward);
+        let mut live = LiveRegisterCounter::new(groups, Direction::Forward);
         order.iter().for_each(|&node| live.step(node, &mut |_| {}));
         live.peak()
     })
@@ -308,7 +308,7 @@ struct PriorityListScheduler<'a, 'g> {
     /// Critical paths and scoreboard use of the region.
     analysis: &'a RegionAnalysis<'a>,
     /// The live registers after the issued items; `None` after register allocation.
-    live: Option<Live<'g>>,
+    live: Option<LiveRegisterCounter<'g>>,
     /// State of the simulated issue pipeline: current cycle, busy units, scoreboards in use.
     clock: Clock<'a>,
     /// For each node, the first cycle in which its operands are available.
@@ -331,11 +331,11 @@ struct PriorityListScheduler<'a, 'g> {
 }
 
 /// Schedules a region by a priority function. Returns the order with its length and its maximum number of live registers.
-pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&Groups>, priority: &mut impl Priority) -> Proposal {
+pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&BudgetedGroups>, priority: &mut impl Priority) -> ProposedOrder {
     let graph = analysis.region.graph;
     let mut engine = PriorityListScheduler {
         analysis,
-        live: groups.map(|groups| Live::new(groups, Direction::Forward)),
+        live: groups.map(|groups| LiveRegisterCounter::new(groups, Direction::Forward)),
         clock: Clock::new(analysis.region.costs),
         earliest: graph.start_cycles(),
         unissued_predecessors: graph.predecessor_counts().to_vec(),
@@ -346,7 +346,7 @@ pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&Groups>, priori
         waiting: BTreeSet::new(),
         step: 1,
     };
-    let mut proposal = Proposal { order: Vec::with_capacity(graph.items()), ..Proposal::default() };
+    let mut proposal = ProposedOrder { order: Vec::with_capacity(graph.items()), ..ProposedOrder::default() };
     (0..graph.items() as u32).filter(|&node| graph.predecessor_counts()[node as usize] == 0).for_each(|node| engine.insert(node, priority));
     while proposal.order.len() < graph.items() {
         let (best, runner_up) = engine.pick(priority);
@@ -360,7 +360,7 @@ pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&Groups>, priori
             proposal.picks.push(ScheduleDecision { picked: position(best.node), runner_up, reason, cycle: at });
         }
     }
-    proposal.peak = engine.live.as_ref().map_or([0; 4], Live::peak);
+    proposal.peak = engine.live.as_ref().map_or([0; 4], LiveRegisterCounter::peak);
     proposal
 }
 
@@ -398,7 +398,7 @@ impl PriorityListScheduler<'_, '_> {
         window.sort_unstable();
         window.dedup();
         let settings = self.analysis.region.settings;
-        let live = self.live.as_ref().map_or([0; 4], Live::counts);
+        let live = self.live.as_ref().map_or([0; 4], LiveRegisterCounter::counts);
         let saves = self.live.is_some() && (settings.mode == ScheduleMode::ReduceReg || live[0] > settings.budget.scarce_above);
         let mut best: Option<(Candidate, CriterionValues)> = None;
         let mut second: Option<(Candidate, CriterionValues)> = None;
@@ -540,7 +540,7 @@ pub(super) mod testing {
     use crate::code::{SchedCode, from_machine};
     use crate::graph::{Graph, GraphBuilder};
     use crate::pressure::BlockLiveness;
-    use crate::resource::Costs;
+    use crate::resource::ResourceCosts;
     use oriole_hardware::{Model, Profile};
     use oriole_isa::{RegFile, Target, parse};
 
@@ -551,7 +551,7 @@ pub(super) mod testing {
         /// The dependency graph of the region.
         pub graph: Graph,
         /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
-        pub costs: Costs,
+        pub costs: ResourceCosts,
         /// Optimization goal, stage, register budget and numeric parameters; tests change them.
         pub settings: Settings,
         /// Dependences on the previous iteration, if the region is a loop body.
@@ -572,7 +572,7 @@ pub(super) mod testing {
                 warps_in_step: 1,
                 trace: true,
             };
-            TestRegion { code, graph, costs: Costs::new(&Profile::of(target)), settings, carried: Vec::new() }
+            TestRegion { code, graph, costs: ResourceCosts::new(&Profile::of(target)), settings, carried: Vec::new() }
         }
 
         /// Returns the region as strategies see it.

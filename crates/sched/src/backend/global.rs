@@ -68,17 +68,17 @@ fn rearrange(function: &mut Function, context: RearrangeContext<'_>) -> Vec<Code
 }
 
 /// The block and the instruction that define each value; kept up to date while instructions move.
-struct Definitions {
+struct DefinitionPlaces {
     /// For each value, the block of its defining instruction; `None` if no instruction defines it.
     blocks: IndexVec<Value, Option<Block>>,
     /// For each value, its defining instruction; `None` if no instruction defines it.
     defining_insts: IndexVec<Value, Option<Inst>>,
 }
 
-impl Definitions {
+impl DefinitionPlaces {
     /// Collects the definitions of all values of a function.
-    fn new(function: &Function) -> Definitions {
-        let mut definitions = Definitions {
+    fn new(function: &Function) -> DefinitionPlaces {
+        let mut definitions = DefinitionPlaces {
             blocks: IndexVec::filled(function.values.len(), None),
             defining_insts: IndexVec::filled(function.values.len(), None),
         };
@@ -112,7 +112,7 @@ fn hoist(function: &mut Function, context: RearrangeContext<'_>) -> Vec<CodeChan
     let loops = Loops::compute(function, &flow);
     let frequencies = BlockFrequencies::compute(function, &flow, &loops, LOOP_MODEL, Divergence::Never);
     let times = BlockTimes::new(function, context);
-    let mut definitions = Definitions::new(function);
+    let mut definitions = DefinitionPlaces::new(function);
     let mut changes = Vec::new();
     for &above in dominators.preorder().iter().rev() {
         let mut below: Vec<Block> = dominators.children(above).to_vec();
@@ -216,7 +216,7 @@ fn is_branch_or_reconvergence(function: &Function, inst: Inst) -> bool {
 fn choose_instructions_to_hoist(
     function: &Function,
     dominators: &Dominators,
-    definitions: &Definitions,
+    definitions: &DefinitionPlaces,
     (above, block): (Block, Block),
     reaching: ReachingThreads,
     context: RearrangeContext<'_>,
@@ -302,7 +302,7 @@ fn choose_instructions_to_hoist(
 /// `changes`.
 fn move_to_dominator(
     function: &mut Function,
-    definitions: &mut Definitions,
+    definitions: &mut DefinitionPlaces,
     (above, block): (Block, Block),
     reaching: ReachingThreads,
     chosen: &[(Inst, ChangeReason)],
@@ -406,11 +406,11 @@ mod tests {
 
     use super::super::Knobs;
     use super::*;
-    use crate::resource::Costs;
+    use crate::resource::ResourceCosts;
 
     fn rearranged(text: &str) -> (String, Vec<ChangeReason>) {
         let target = Target::parse("sm_90a").unwrap();
-        let costs = Costs::from_rates(Rates::of(target), Machine::of(target));
+        let costs = ResourceCosts::from_rates(Rates::of(target), Machine::of(target));
         let mut function = parse(text).unwrap().remove(0);
         let context = RearrangeContext { model: oriole_hardware::Model::of(target), costs: &costs, knobs: &Knobs::default() };
         let changes = rearrange(&mut function, context);

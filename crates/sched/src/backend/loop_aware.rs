@@ -28,13 +28,13 @@
 
 use super::clock::{Clock, release};
 use super::critical_path::ByCriticalPath;
-use super::engine::{Proposal, RegionAnalysis, enter_region, run};
+use super::engine::{ProposedOrder, RegionAnalysis, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, SearchOutcome};
 use super::settings::ScheduleMode;
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted;
-use super::weighted::registers::Groups;
+use super::weighted::registers::BudgetedGroups;
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
 
@@ -95,20 +95,20 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 
 /// Returns the best order of a region, and whether some order that was tried has more live registers than the scarcity threshold
 /// ([`super::Budget::scarce_above`]).
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Proposal, bool) {
-    let source = Proposal::original(region, groups, Reason::SourceOrder);
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> (ProposedOrder, bool) {
+    let source = ProposedOrder::original(region, groups, Reason::SourceOrder);
     let first = weighted::best_order(region, groups);
     best_order_from(region, groups, [&source, &first])
 }
 
 /// Returns the same as [`best_order`]. `known` has the original order and that of backend B.
-pub(super) fn best_order_from(region: &Region<'_>, groups: Option<&Groups>, known: [&Proposal; 2]) -> (Proposal, bool) {
+pub(super) fn best_order_from(region: &Region<'_>, groups: Option<&BudgetedGroups>, known: [&ProposedOrder; 2]) -> (ProposedOrder, bool) {
     let [source, first] = known;
     let mut exceeds_scarcity = first.exceeds_scarcity(region);
     if region.carried.is_empty() {
         return (if first.improves_on(source, region) { first } else { source }.clone(), exceeds_scarcity);
     }
-    let rate = |proposal: &Proposal, cycles: u32| {
+    let rate = |proposal: &ProposedOrder, cycles: u32| {
         let registers = proposal.peak[0];
         let (first, second) =
             if region.settings.mode == ScheduleMode::ReduceReg { (registers, cycles as i32) } else { (cycles as i32, registers) };
@@ -143,7 +143,7 @@ pub(super) fn best_order_from(region: &Region<'_>, groups: Option<&Groups>, know
     // The candidates were scheduled on graphs with changed starts and tails, so the length and the trace of the winner are computed again
     // on the real graph.
     let reason = if best.order.iter().copied().eq(0..region.graph.items() as u32) { Reason::SourceOrder } else { Reason::LoopCarried };
-    (Proposal::new(region, groups, best.order, reason), exceeds_scarcity)
+    (ProposedOrder::new(region, groups, best.order, reason), exceeds_scarcity)
 }
 
 /// Timing of an order in the steady state of its loop.

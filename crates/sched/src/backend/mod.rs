@@ -60,7 +60,8 @@ mod warp_schedule;
 mod weighted;
 mod weighted_variant;
 
-pub use clock::{Length, estimate, lower_bound};
+pub(crate) use clock::lower_bound;
+pub use clock::{Length, estimate};
 pub use knobs::Knobs;
 pub(crate) use ports::measure_allocated_region;
 pub(crate) use rearrange::has_late_register_accesses;

@@ -25,11 +25,11 @@ use std::collections::BTreeSet;
 
 use super::clock::{Clock, release};
 use super::critical_path::ByCriticalPath;
-use super::engine::{Proposal, RegionAnalysis, engine_reasons, enter_region, peak_of_order, run};
+use super::engine::{ProposedOrder, RegionAnalysis, engine_reasons, enter_region, peak_of_order, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
-use super::weighted::registers::{Groups, Live};
+use super::weighted::registers::{BudgetedGroups, LiveRegisterCounter};
 use super::weighted::view::Direction;
 use crate::code::OrderEffect;
 use crate::pressure::PressureTracker;
@@ -73,15 +73,15 @@ impl Strategy for NearSource {
 /// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
-    let mut best = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
-    let mut keep_better = |new: Proposal| {
+    let mut best = ProposedOrder::original(region, groups.as_ref(), Reason::SourceOrder);
+    let mut keep_better = |new: ProposedOrder| {
         if new.cost(region) < best.cost(region) {
             best = new;
         }
     };
     match &groups {
         Some(groups) => {
-            let proposal = |order: Vec<u32>| Proposal::new(region, Some(groups), order, Reason::SourceOrder);
+            let proposal = |order: Vec<u32>| ProposedOrder::new(region, Some(groups), order, Reason::SourceOrder);
             let base = base_order(region, groups);
             let mut largest_distance = u32::MAX;
             for window in WINDOW_ITEM_COUNTS {
@@ -101,7 +101,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 }
 
 /// Returns the base order: the original one with items moved to where fewer registers are live.
-fn base_order(region: &Region<'_>, groups: &Groups) -> Vec<u32> {
+fn base_order(region: &Region<'_>, groups: &BudgetedGroups) -> Vec<u32> {
     let mut order: Vec<u32> = (0..region.graph.items() as u32).collect();
     for _ in 0..MAX_BASE_ORDER_PASSES {
         let new = BaseOrder::new(region, groups, &order).build(&order);
@@ -115,7 +115,7 @@ fn base_order(region: &Region<'_>, groups: &Groups) -> Vec<u32> {
 
 /// Returns for each node whether it should be deferred to its first use: it has no effect besides its results, and its results take more
 /// registers than the operands whose live ranges would become longer.
-fn deferred_nodes(region: &Region<'_>, groups: &Groups, order: &[u32]) -> Vec<bool> {
+fn deferred_nodes(region: &Region<'_>, groups: &BudgetedGroups, order: &[u32]) -> Vec<bool> {
     const NO_READ: u32 = u32::MAX;
     let weights = groups.general_weights();
     // For each register group, two positions in `order`: the next reader, during a walk from the end, and the last reader.
@@ -156,8 +156,8 @@ struct BaseOrder<'a> {
     left: Vec<u32>,
     /// For each node, whether it is placed.
     placed: Vec<bool>,
-    /// Counts the live registers after the placed items.
-    live: Live<'a>,
+    /// PressureCounts the live registers after the placed items.
+    live: LiveRegisterCounter<'a>,
     /// Items to examine again, because they became ready or because their effect on the live registers changed.
     changed: Vec<u32>,
     /// Nodes of the items placed so far, in their new order.
@@ -166,7 +166,7 @@ struct BaseOrder<'a> {
 
 impl<'a> BaseOrder<'a> {
     /// Creates the state of a pass, before any item is placed.
-    fn new(region: &'a Region<'a>, groups: &'a Groups, order: &[u32]) -> BaseOrder<'a> {
+    fn new(region: &'a Region<'a>, groups: &'a BudgetedGroups, order: &[u32]) -> BaseOrder<'a> {
         let graph = region.graph;
         let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); graph.nodes()];
         for node in 0..graph.nodes() as u32 {
@@ -178,7 +178,7 @@ impl<'a> BaseOrder<'a> {
             predecessors,
             left: graph.predecessor_counts().to_vec(),
             placed: vec![false; graph.nodes()],
-            live: Live::new(groups, Direction::Forward),
+            live: LiveRegisterCounter::new(groups, Direction::Forward),
             changed: Vec::new(),
             order: Vec::with_capacity(graph.items()),
         }
@@ -244,13 +244,13 @@ impl<'a> BaseOrder<'a> {
 /// Reorders a base order for fewer stalls. Each step chooses among the ready items of a window of `window` items, which starts at the first
 /// item of the base order that is not placed. Returns the new order, and the largest distance, in the base order, of a ready item from the
 /// start of the window.
-fn windowed_order(region: &Region<'_>, groups: &Groups, base: &[u32], window: u32) -> (Vec<u32>, u32) {
+fn windowed_order(region: &Region<'_>, groups: &BudgetedGroups, base: &[u32], window: u32) -> (Vec<u32>, u32) {
     let Region { code, graph, costs, settings, .. } = *region;
     let item = |node: u32| &code.items[graph.region.start + node as usize];
     let mut ranks = vec![0_u32; graph.items()];
     base.iter().enumerate().for_each(|(rank, &node)| ranks[node as usize] = rank as u32);
     let (mut earliest, mut left, mut clock) = (graph.start_cycles(), graph.predecessor_counts().to_vec(), Clock::new(costs));
-    let mut live = Live::new(groups, Direction::Forward);
+    let mut live = LiveRegisterCounter::new(groups, Direction::Forward);
     let mut ready: BTreeSet<u32> = base.iter().filter(|&&node| left[node as usize] == 0).map(|&node| ranks[node as usize]).collect();
     let mut order: Vec<u32> = Vec::with_capacity(graph.items());
     let mut largest_distance = 0;

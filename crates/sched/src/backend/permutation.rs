@@ -39,13 +39,13 @@ use smallvec::SmallVec;
 use super::budget::SearchBudget;
 use super::clock::{Clock, Length, issue_slot_lower_bound, lower_bound, release};
 use super::critical_path::ByCriticalPath;
-use super::engine::{Proposal, RegionAnalysis, enter_region, excess, run};
+use super::engine::{ProposedOrder, RegionAnalysis, enter_region, excess, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, SearchOutcome};
 use super::settings::ScheduleMode;
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted;
-use super::weighted::registers::{Groups, Live};
+use super::weighted::registers::{BudgetedGroups, LiveRegisterCounter};
 use super::weighted::view::Direction;
 use crate::pressure::PressureTracker;
 
@@ -95,9 +95,13 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
 
 /// Returns the best order that was found, the outcome of the search, and whether some order that was tried has more live registers than the
 /// scarcity threshold.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> (Proposal, SearchOutcome, bool) {
+pub(super) fn best_order(
+    region: &Region<'_>,
+    groups: Option<&BudgetedGroups>,
+    budget: &mut SearchBudget,
+) -> (ProposedOrder, SearchOutcome, bool) {
     let analysis = RegionAnalysis::new(region);
-    let source = Proposal::original(region, groups, Reason::SourceOrder);
+    let source = ProposedOrder::original(region, groups, Reason::SourceOrder);
     let others = [run(&analysis, groups, &mut ByCriticalPath), weighted::best_order(region, groups)];
     let exceeds_scarcity = others.iter().any(|other| other.exceeds_scarcity(region));
     let (best, search) = best_order_from(&analysis, groups, [&source, &others[0], &others[1]], budget);
@@ -108,10 +112,10 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
 /// them is the original order.
 pub(super) fn best_order_from(
     analysis: &RegionAnalysis<'_>,
-    groups: Option<&Groups>,
-    known: [&Proposal; 3],
+    groups: Option<&BudgetedGroups>,
+    known: [&ProposedOrder; 3],
     budget: &mut SearchBudget,
-) -> (Proposal, SearchOutcome) {
+) -> (ProposedOrder, SearchOutcome) {
     let region = &analysis.region;
     let knobs = &region.settings.knobs;
     let items = region.graph.items();
@@ -140,18 +144,18 @@ pub(super) fn best_order_from(
         SearchOutcome::TooLarge => Reason::TooLarge,
         _ => Reason::SearchEnded,
     };
-    (Proposal::new(region, groups, order, reason), search)
+    (ProposedOrder::new(region, groups, order, reason), search)
 }
 
 /// Returns the pair that the search minimizes, compared lexicographically: the number of registers above the budget, and the sum of the
 /// cycles until the last issue and until all results are available. In mode `reduce-reg` the second number is that of live registers.
-fn objective(region: &Region<'_>, proposal: &Proposal) -> (i32, u32) {
+fn objective(region: &Region<'_>, proposal: &ProposedOrder) -> (i32, u32) {
     let cost = proposal.cost(region);
     (cost.0, cost.1)
 }
 
 /// Returns whether an order is within the register budget and has the length of the lower bound of the region.
-fn is_shortest(region: &Region<'_>, proposal: &Proposal) -> bool {
+fn is_shortest(region: &Region<'_>, proposal: &ProposedOrder) -> bool {
     let bound = lower_bound(region.code, region.graph, region.costs);
     region.settings.mode != ScheduleMode::ReduceReg && proposal.excess(region) == 0 && !bound.is_shorter_than(proposal.length)
 }
@@ -169,7 +173,7 @@ struct PartialSchedule<'a, 'g> {
     /// Length of the partial schedule, in cycles.
     length: Length,
     /// The live registers after the issued items; `None` if registers are not counted.
-    live: Option<Live<'g>>,
+    live: Option<LiveRegisterCounter<'g>>,
 }
 
 impl Clone for PartialSchedule<'_, '_> {
@@ -234,7 +238,7 @@ struct BranchAndBound<'a, 'g> {
     /// For each set of issued items, the partial schedules with that set that the search has reached.
     seen_orders: FxHashMap<u32, Vec<SeenOrder>>,
     /// The register groups of the region; `None` after register allocation.
-    groups: Option<&'g Groups>,
+    groups: Option<&'g BudgetedGroups>,
     /// Number of steps that the search may still take.
     steps_left: usize,
     /// Partial schedules that are not in use; their memory is used again.
@@ -248,7 +252,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
     /// cycles, number of registers above the budget, maximum number of live general registers.
     fn new(
         analysis: &'a RegionAnalysis<'a>,
-        groups: Option<&'g Groups>,
+        groups: Option<&'g BudgetedGroups>,
         order: Vec<u32>,
         (length, excess, registers): (Length, i32, i32),
         steps: usize,
@@ -293,7 +297,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
             earliest: graph.start_cycles(),
             unissued_predecessors: graph.predecessor_counts().to_vec(),
             length: Length::default(),
-            live: self.groups.map(|groups| Live::new(groups, Direction::Forward)),
+            live: self.groups.map(|groups| LiveRegisterCounter::new(groups, Direction::Forward)),
         };
         self.search_completions(&start, budget).is_continue()
     }
@@ -357,7 +361,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
 
     /// Returns the objective that a partial schedule would have if its length were `length`.
     fn objective_of(&self, partial: &PartialSchedule<'a, 'g>, length: Length) -> (i32, u32) {
-        let peak = partial.live.as_ref().map_or([0; 4], Live::peak);
+        let peak = partial.live.as_ref().map_or([0; 4], LiveRegisterCounter::peak);
         self.objective(length, excess(&peak, &self.analysis.region), peak[0])
     }
 
@@ -421,7 +425,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
         earliest.clear();
         earliest.extend(partial.earliest.iter().enumerate().map(|(node, &at)| if is_open(node) { at.max(cycle) } else { 0 }));
         let free = partial.clock.unit_free_cycles.map(|free| free.max(cycle));
-        let peak = partial.live.as_ref().map_or([0; 4], Live::peak);
+        let peak = partial.live.as_ref().map_or([0; 4], LiveRegisterCounter::peak);
         let seen_orders = self.seen_orders.entry(partial.issued_set).or_default();
         let dominates = |other: &SeenOrder| {
             let all = |first: &[u32], second: &[u32]| first.iter().zip(second).all(|(first, second)| first <= second);

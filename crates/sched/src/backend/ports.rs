@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 use super::clock::{Clock, Length, release};
 use crate::code::{Item, SchedCode};
 use crate::graph::Graph;
-use crate::resource::Costs;
+use crate::resource::ResourceCosts;
 
 /// Number of operand slots that have an entry in the operand reuse cache.
 pub(super) const REUSE_CACHE_SLOTS: usize = 3;
@@ -68,7 +68,7 @@ impl PortUse {
 
 /// Returns the use of read ports by each item of a region. Registers are renumbered in the order in which the region mentions them; each
 /// number has the same bank as its register.
-pub(super) fn ports_of_region(code: &SchedCode, graph: &Graph, costs: &Costs) -> Vec<PortUse> {
+pub(super) fn ports_of_region(code: &SchedCode, graph: &Graph, costs: &ResourceCosts) -> Vec<PortUse> {
     let mut numbers: FxHashMap<u32, u16> = FxHashMap::default();
     let mut given = [0_u16; REGISTER_BANKS];
     // Each bank has its own sequence of numbers (0, 2, 4, ... and 1, 3, 5, ...), so that a number keeps the bank of its register.
@@ -228,7 +228,7 @@ pub(crate) struct OrderLength {
 pub(super) fn measure_order(
     code: &SchedCode,
     graph: &Graph,
-    costs: &Costs,
+    costs: &ResourceCosts,
     (tails, ports): (&[u32], &[PortUse]),
     order: impl Iterator<Item = u32>,
 ) -> OrderLength {
@@ -263,7 +263,7 @@ pub(super) fn measure_order(
 }
 
 /// Returns the estimated length, in cycles, of the current order of a region after register allocation, including bank conflicts.
-pub(crate) fn measure_allocated_region(code: &SchedCode, graph: &Graph, costs: &Costs) -> OrderLength {
+pub(crate) fn measure_allocated_region(code: &SchedCode, graph: &Graph, costs: &ResourceCosts) -> OrderLength {
     let (tails, ports) = (tails(code, graph), ports_of_region(code, graph, costs));
     measure_order(code, graph, costs, (&tails, &ports), 0..graph.items() as u32)
 }

@@ -24,11 +24,11 @@ use std::collections::BTreeSet;
 
 use super::critical_path::ByCriticalPath;
 use super::depth_first::choose_fewer_registers;
-use super::engine::{Proposal, RegionAnalysis, engine_reasons, enter_region, run};
+use super::engine::{ProposedOrder, RegionAnalysis, engine_reasons, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, ScheduleDecision, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
-use super::weighted::registers::{Groups, Live};
+use super::weighted::registers::{BudgetedGroups, LiveRegisterCounter};
 use super::weighted::view::Direction;
 use crate::pressure::PressureTracker;
 
@@ -69,7 +69,7 @@ impl Strategy for PressureScheduling {
 /// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
-    let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
+    let source = ProposedOrder::original(region, groups.as_ref(), Reason::SourceOrder);
     let new = match &groups {
         Some(groups) => backward_order(region, groups),
         None => run(&RegionAnalysis::new(region), None, &mut ByCriticalPath),
@@ -78,7 +78,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 }
 
 /// Schedules a region from its end to its start, so that each definition comes close to its uses. Returns the order.
-pub(super) fn backward_order(region: &Region<'_>, groups: &Groups) -> Proposal {
+pub(super) fn backward_order(region: &Region<'_>, groups: &BudgetedGroups) -> ProposedOrder {
     let graph = region.graph;
     let nodes = graph.nodes();
     let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); nodes];
@@ -89,7 +89,7 @@ pub(super) fn backward_order(region: &Region<'_>, groups: &Groups) -> Proposal {
             left[node as usize] += 1;
         }
     }
-    let mut live = Live::new(groups, Direction::Backward);
+    let mut live = LiveRegisterCounter::new(groups, Direction::Backward);
     // Ready items, by the step at which a reader was last placed, and then by position. The greatest entry is tried first.
     let mut by_reader: BTreeSet<(u32, u32)> = BTreeSet::new();
     let mut by_position: BTreeSet<u32> = BTreeSet::new();
@@ -147,7 +147,7 @@ pub(super) fn backward_order(region: &Region<'_>, groups: &Groups) -> Proposal {
     }
     order.reverse();
     picks.reverse();
-    let mut proposal = Proposal::new(region, Some(groups), order, Reason::Position);
+    let mut proposal = ProposedOrder::new(region, Some(groups), order, Reason::Position);
     for (pick, timed) in picks.iter_mut().zip(&proposal.picks) {
         pick.cycle = timed.cycle;
     }

@@ -15,7 +15,7 @@ use super::knobs::Knobs;
 use crate::code::from_ir::{ValueNumbers, push_ssa_inst};
 use crate::code::products::ProductRegisters;
 use crate::graph::GraphBuilder;
-use crate::resource::Costs;
+use crate::resource::ResourceCosts;
 
 /// The hardware data and parameters that a strategy needs to change a function.
 #[derive(Clone, Copy)]
@@ -23,7 +23,7 @@ pub struct RearrangeContext<'a> {
     /// The latency model of the target.
     pub model: &'a Model,
     /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
-    pub costs: &'a Costs,
+    pub costs: &'a ResourceCosts,
     /// Numeric parameters that users can set.
     pub knobs: &'a Knobs,
 }

@@ -1,7 +1,7 @@
 //! Settings of a scheduling run: the optimization goal, the register budget, the stage of compilation.
 
 use super::knobs::Knobs;
-use crate::pressure::Counts;
+use crate::pressure::PressureCounts;
 
 /// The optimization goal of a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -46,7 +46,7 @@ impl ScheduleMode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
     /// Maximum number of live registers of each class.
-    pub registers: Counts,
+    pub registers: PressureCounts,
     /// Scarcity threshold: with more live general registers than this, backends prefer candidates that free registers. By default 15/16
     /// of the budget of general registers.
     pub scarce_above: i32,
@@ -60,7 +60,7 @@ impl Budget {
     ///
     /// `target` is the maximum number of live registers of each class; `committed` is the number of general registers to subtract from it.
     /// [`ScheduleMode::ReduceReg`] also subtracts the value of the knob `tighten-by`, by default one eighth of the target plus three.
-    pub fn new(mode: ScheduleMode, target: Counts, committed: i32, knobs: &Knobs) -> Budget {
+    pub fn new(mode: ScheduleMode, target: PressureCounts, committed: i32, knobs: &Knobs) -> Budget {
         let mut general = target[0] - committed;
         if mode == ScheduleMode::ReduceReg {
             general -= knobs.tighten_by.unwrap_or(target[0] / 8 + 3);

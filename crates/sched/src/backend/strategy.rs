@@ -16,7 +16,7 @@ use super::settings::Settings;
 use crate::code::SchedCode;
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
-use crate::resource::Costs;
+use crate::resource::ResourceCosts;
 
 /// A region to be scheduled, with everything that the choice of an order may depend on.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ pub struct Region<'a> {
     /// The dependency graph of the region.
     pub graph: &'a Graph,
     /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
-    pub costs: &'a Costs,
+    pub costs: &'a ResourceCosts,
     /// Optimization goal, stage (before or after register allocation), register budget and numeric parameters.
     pub settings: &'a Settings,
     /// Dependences on the previous iteration, if the region is the whole body of a loop; empty otherwise.

@@ -26,12 +26,12 @@
 use oriole_hardware::units::Unit;
 use oriole_isa::Opcode;
 
-use super::engine::{Candidate, MAX_CRITERIA, Priority, Proposal, RegionAnalysis, enter_region, run};
+use super::engine::{Candidate, MAX_CRITERIA, Priority, ProposedOrder, RegionAnalysis, enter_region, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use super::weighted;
-use super::weighted::registers::Groups;
+use super::weighted::registers::BudgetedGroups;
 use crate::code::OrderEffect;
 use crate::pressure::PressureTracker;
 
@@ -134,7 +134,7 @@ impl Strategy for TensorScheduling {
 /// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
-    let source = Proposal::original(region, groups.as_ref(), Reason::SourceOrder);
+    let source = ProposedOrder::original(region, groups.as_ref(), Reason::SourceOrder);
     let new = order_by_products(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
     let exceeded_scarcity = new.exceeds_scarcity(region);
     let best = if new.improves_on(&source, region) { new } else { source };
@@ -142,7 +142,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 }
 
 /// Returns the order by the priority [`ByMatrixProducts`]; `None` if the region has fewer than [`MIN_MATRIX_PRODUCTS`] matrix products.
-pub(super) fn order_by_products(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
+pub(super) fn order_by_products(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> Option<ProposedOrder> {
     let analysis = RegionAnalysis::new(region);
     let products = (0..region.graph.items() as u32).filter(|&node| is_matrix_product(&analysis, node)).count();
     let spacing = region.settings.knobs.tensor_spacing;

@@ -13,7 +13,7 @@ use super::effect::{self, OpcodeOrder};
 use super::from_machine::{self, AccessKnowledge, extend_address_hash, order_effect_of_described_access};
 use super::products::ProductRegisters;
 pub use super::value_numbers::ValueNumbers;
-use super::{Address, AliasSpace, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, SchedCode};
+use super::{AccessAddress, AliasSpace, MemAccess, MemAccessKind, NewItem, OrderEffect, PortAccess, SchedCode};
 
 /// Returns the scheduling class that items of pseudo operations have. Pseudo operations take no cycles, so the class is never used for
 /// timing.
@@ -50,7 +50,7 @@ pub fn push_ssa_inst(code: &mut SchedCode, numbers: &ValueNumbers, function: &Fu
     };
     let class = opcode.map_or_else(class_of_pseudo_operations, |opcode| Classes::get().of(opcode, &data.modifiers));
     let reg_accesses = ValueAccesses::collect(numbers, function, inst, opcode.is_some().then_some(class));
-    let is_uniform = |access: &RegAccess| matches!(access.file, RegFile::Uniform | RegFile::UniformPredicate);
+    let is_uniform = |access: &PortAccess| matches!(access.file, RegFile::Uniform | RegFile::UniformPredicate);
     let new = NewItem {
         class,
         opcode,
@@ -87,15 +87,15 @@ fn push_sched_barrier(code: &mut SchedCode) {
 /// The register accesses of one instruction whose operands are SSA values.
 struct ValueAccesses {
     /// Registers that the instruction reads.
-    reads: SmallVec<[RegAccess; 8]>,
+    reads: SmallVec<[PortAccess; 8]>,
     /// The results, followed by the tied operands.
-    writes: SmallVec<[RegAccess; 8]>,
+    writes: SmallVec<[PortAccess; 8]>,
     /// Number of elements at the end of `writes` that are registers of tied operands.
     tied_writes: usize,
 }
 
 impl ValueAccesses {
-    /// Collects the registers that an instruction reads and writes. The class determines the port ([`RegAccess::port`]) of each access;
+    /// Collects the registers that an instruction reads and writes. The class determines the port ([`PortAccess::port`]) of each access;
     /// pseudo operations have no class, so their accesses have no ports.
     fn collect(numbers: &ValueNumbers, function: &Function, inst: Inst, class: Option<SchedClass>) -> ValueAccesses {
         let mut reg_accesses = ValueAccesses::default();
@@ -103,7 +103,7 @@ impl ValueAccesses {
         if let Some(Part { value, first, count }) = data.guard.and_then(|guard| Operand::new(guard.kind).part()) {
             let file = function.values[value].file;
             let port = class.map(|_| Classes::get().guard_port(file == RegFile::UniformPredicate));
-            reg_accesses.reads.extend(numbers.registers(Part { value, first, count }).map(|register| RegAccess {
+            reg_accesses.reads.extend(numbers.registers(Part { value, first, count }).map(|register| PortAccess {
                 register,
                 file,
                 port,
@@ -114,7 +114,7 @@ impl ValueAccesses {
             let file = function.values[part.value].file;
             for (number, register) in numbers.registers(part).enumerate() {
                 let port = class.and_then(|class| class.write_port(file, number));
-                reg_accesses.writes.push(RegAccess { register, file, port, slot: None });
+                reg_accesses.writes.push(PortAccess { register, file, port, slot: None });
             }
         }
         let mut slots = 0;
@@ -133,11 +133,11 @@ impl ValueAccesses {
         let is_tied = matches!(operand.role, Role::Tied(_));
         for (number, register) in numbers.registers(part).enumerate() {
             let port = class.filter(|_| !is_tied).and_then(|class| class.read_port(file, slot, number));
-            self.reads.push(RegAccess { register, file, port, slot: None });
+            self.reads.push(PortAccess { register, file, port, slot: None });
             if is_tied {
                 // A tied operand shares its register with the result, so the instruction overwrites it. As a write, it must follow all
                 // other readers of the value. If a reader came later, the allocator would have to copy the value.
-                self.writes.push(RegAccess { register, file, port: None, slot: None });
+                self.writes.push(PortAccess { register, file, port: None, slot: None });
                 self.tied_writes += 1;
             }
         }
@@ -194,7 +194,13 @@ fn order_effect_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Func
 
 /// Returns the address of a memory access, or `None` if the access size or the form of the address is unknown. Appends the base registers
 /// to [`SchedCode::address_registers`].
-fn address_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function, inst: Inst, described: &MemoryAccess) -> Option<Address> {
+fn address_of(
+    code: &mut SchedCode,
+    numbers: &ValueNumbers,
+    function: &Function,
+    inst: Inst,
+    described: &MemoryAccess,
+) -> Option<AccessAddress> {
     if described.bytes == 0 {
         return None;
     }
@@ -222,7 +228,7 @@ fn address_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Function,
             _ => return None,
         }
     }
-    Some(Address {
+    Some(AccessAddress {
         first_register,
         register_count: (code.address_registers.len() - first_register as usize) as u16,
         bytes: described.bytes.into(),

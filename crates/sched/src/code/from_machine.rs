@@ -10,7 +10,9 @@ use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
-use super::{Address, AliasSpace, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass, RegisterGroup, SchedCode};
+use super::{
+    AccessAddress, AliasSpace, MemAccess, MemAccessKind, NewItem, OrderEffect, PortAccess, RegisterClass, RegisterGroup, SchedCode,
+};
 
 /// Register files in which the scheduler tracks dependences; their registers are numbered in this order.
 const TRACKED_FILES: [RegFile; 5] =
@@ -97,7 +99,7 @@ pub fn push(code: &mut SchedCode, instruction: &Instruction, known: AccessKnowle
     let found = accesses(instruction);
     let (reads, writes) = reg_accesses(instruction, class, &found);
     let effect = order_effect_of(code, instruction, &found, known);
-    let is_uniform = |access: &RegAccess| matches!(access.file, RegFile::Uniform | RegFile::UniformPredicate);
+    let is_uniform = |access: &PortAccess| matches!(access.file, RegFile::Uniform | RegFile::UniformPredicate);
     let new = NewItem {
         class,
         opcode: Some(instruction.opcode),
@@ -113,7 +115,7 @@ pub fn push(code: &mut SchedCode, instruction: &Instruction, known: AccessKnowle
 }
 
 /// The registers that an instruction reads or writes.
-type RegAccesses = SmallVec<[RegAccess; 8]>;
+type RegAccesses = SmallVec<[PortAccess; 8]>;
 
 /// Returns the register accesses of an instruction: the reads and the writes. `found` lists the accessed registers; `class` determines
 /// their ports, which select a latency.
@@ -140,7 +142,7 @@ fn reg_accesses(instruction: &Instruction, class: SchedClass, found: &Accesses) 
                 }
             };
             let list = if access.written { &mut writes } else { &mut reads };
-            list.push(RegAccess { register, file: access.file, port, slot });
+            list.push(PortAccess { register, file: access.file, port, slot });
         }
     }
     (reads, writes)
@@ -201,7 +203,7 @@ fn order_effect_of_access(
     space: AliasSpace,
     writes: bool,
     described: Option<&MemoryAccess>,
-    address: Option<Address>,
+    address: Option<AccessAddress>,
 ) -> OrderEffect {
     let is_atomic = effect::is_atomic(instruction.opcode);
     if let Some(described) = described {
@@ -220,7 +222,7 @@ pub(super) fn order_effect_of_described_access(
     space: AliasSpace,
     writes: bool,
     is_atomic: bool,
-    address: Option<Address>,
+    address: Option<AccessAddress>,
 ) -> OrderEffect {
     match described.order {
         Order::Weak | Order::Relaxed => {}
@@ -248,7 +250,12 @@ pub(super) fn extend_address_hash(form: u64, part: impl Hash) -> u64 {
 
 /// Returns the address of a memory access, or `None` if the instruction has no address operand or the access size is unknown. Appends the
 /// base registers to [`SchedCode::address_registers`].
-fn address_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses, described: Option<&MemoryAccess>) -> Option<Address> {
+fn address_of(
+    code: &mut SchedCode,
+    instruction: &Instruction,
+    found: &Accesses,
+    described: Option<&MemoryAccess>,
+) -> Option<AccessAddress> {
     let (number, address) = instruction.operands.iter().enumerate().find_map(|(number, operand)| match &operand.value {
         OperandValue::Address(address) => Some((number, address)),
         _ => None,
@@ -272,7 +279,7 @@ fn address_of(code: &mut SchedCode, instruction: &Instruction, found: &Accesses,
         form = suffixes.fold(extend_address_hash(form, part.registers.len()), extend_address_hash);
     }
     let last = address.parts.last()?;
-    Some(Address {
+    Some(AccessAddress {
         first_register,
         register_count: (code.address_registers.len() - first_register as usize) as u16,
         bytes,

@@ -28,7 +28,7 @@ use oriole_isa::{Opcode, RegFile};
 
 /// One access of an item to one register. The port says in which way the instruction accesses the register; latencies depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RegAccess {
+pub struct PortAccess {
     /// The register number; registers are numbered from 0 without gaps.
     pub register: u32,
     /// The register file that the register belongs to.
@@ -77,12 +77,12 @@ pub struct MemAccess {
     /// Whether the access is relaxed, volatile or atomic. Strong accesses keep their order among each other.
     pub strong: bool,
     /// The address. `None` if it is unknown; the access then may alias every access of its space.
-    pub address: Option<Address>,
+    pub address: Option<AccessAddress>,
 }
 
-/// The address of a memory access: a base (registers and the other parts that [`Address::form`] covers) plus a constant offset.
+/// The address of a memory access: a base (registers and the other parts that [`AccessAddress::form`] covers) plus a constant offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Address {
+pub struct AccessAddress {
     /// Index of the first base register in [`SchedCode::address_registers`].
     pub first_register: u32,
     /// Number of base registers.
@@ -196,12 +196,12 @@ pub struct RegisterGroup {
 pub struct SchedCode {
     /// The items in program order.
     pub items: Vec<Item>,
-    /// Base registers of all addresses; see [`Address::first_register`].
+    /// Base registers of all addresses; see [`AccessAddress::first_register`].
     pub address_registers: Vec<u32>,
     /// Calls of known duration as pairs of item position and cycles until the call returns, sorted by position.
     pub calls: Vec<(u32, u32)>,
     /// Register accesses of all items, contiguous per item: first the reads, then the writes.
-    reg_accesses: Vec<RegAccess>,
+    reg_accesses: Vec<PortAccess>,
     /// Indices of the register groups of all items, contiguous per item: first those read, then those written.
     item_groups: Vec<u32>,
     /// Ordered registers of all items, contiguous per item.
@@ -228,9 +228,9 @@ pub struct NewItem<'a> {
     /// Ordering constraints in addition to register dependences.
     pub effect: OrderEffect,
     /// Registers that the item reads.
-    pub reads: &'a [RegAccess],
+    pub reads: &'a [PortAccess],
     /// Registers that the item writes.
-    pub writes: &'a [RegAccess],
+    pub writes: &'a [PortAccess],
     /// Number of elements at the end of `writes` that are tied operands: source registers that the item overwrites with a result. The
     /// result is a separate element of `writes`, so tied operands are not counted as results for register pressure.
     pub tied_writes: usize,
@@ -295,7 +295,7 @@ impl SchedCode {
     }
 
     /// Appends the register groups of `reg_accesses`, each once, to [`SchedCode::item_groups`]. Returns the number of groups appended.
-    fn add_groups(&mut self, reg_accesses: &[RegAccess], group_of: &impl Fn(u32) -> u32) -> u16 {
+    fn add_groups(&mut self, reg_accesses: &[PortAccess], group_of: &impl Fn(u32) -> u32) -> u16 {
         let start = self.item_groups.len();
         for access in reg_accesses {
             let group = group_of(access.register);
@@ -307,13 +307,13 @@ impl SchedCode {
     }
 
     /// Returns the registers that an item reads.
-    pub fn reads(&self, item: &Item) -> &[RegAccess] {
+    pub fn reads(&self, item: &Item) -> &[PortAccess] {
         let start = item.first_access as usize;
         &self.reg_accesses[start..start + usize::from(item.read_count)]
     }
 
     /// Returns the registers that an item writes.
-    pub fn writes(&self, item: &Item) -> &[RegAccess] {
+    pub fn writes(&self, item: &Item) -> &[PortAccess] {
         let start = item.first_access as usize + usize::from(item.read_count);
         &self.reg_accesses[start..start + usize::from(item.write_count)]
     }
@@ -331,7 +331,7 @@ impl SchedCode {
     }
 
     /// Returns the base registers of an address.
-    pub fn address_registers(&self, address: &Address) -> &[u32] {
+    pub fn address_registers(&self, address: &AccessAddress) -> &[u32] {
         let start = address.first_register as usize;
         &self.address_registers[start..start + usize::from(address.register_count)]
     }

@@ -9,7 +9,7 @@ use crate::check::{self};
 use crate::code::SchedCode;
 use crate::in_flight::InFlightResults;
 use crate::occupancy_tradeoff::BlockOutcome;
-use crate::pressure::{Counts, PressureTracker};
+use crate::pressure::{PressureCounts, PressureTracker};
 use crate::report::trace::{AttemptVerdict, TracedRegion};
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function};
@@ -46,7 +46,7 @@ pub(super) struct BudgetSearchResult {
     /// Lower bound on the cycles of any order.
     pub(super) lower_bound_cycles: u64,
     /// Maximum number of live registers of each class in the new order; `None` if there is no new order.
-    pub(super) peak: Option<Counts>,
+    pub(super) peak: Option<PressureCounts>,
     /// Whether the backend would have used more registers than allowed; then a larger budget may give a faster order.
     pub(super) wanted_more_registers: bool,
     /// All attempts for the trace, each with its mode, its regions and its verdict; empty unless tracing is on.
@@ -62,7 +62,7 @@ impl Scheduler<'_> {
         range: &Range<usize>,
         scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
-        max_live: Counts,
+        max_live: PressureCounts,
     ) -> BlockOutcome {
         let untraced = Scheduler { trace: false, ..*self };
         let settings = untraced.settings(self.mode, AllocationStage::Pre, Budget::new(self.mode, max_live, 0, &self.knobs));
@@ -81,8 +81,8 @@ impl Scheduler<'_> {
         range: &Range<usize>,
         scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
-        target: Counts,
-        old_peak: Counts,
+        target: PressureCounts,
+        old_peak: PressureCounts,
     ) -> BudgetSearchResult {
         let max_live = elementwise_max(target, old_peak);
         let mut traced_attempts = Vec::new();
@@ -112,8 +112,8 @@ impl Scheduler<'_> {
         range: &Range<usize>,
         scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
-        target: Counts,
-        old_peak: Counts,
+        target: PressureCounts,
+        old_peak: PressureCounts,
     ) -> Option<BudgetSearchResult> {
         let near_source = Scheduler { backend: Backend::NEAR_SOURCE, mode: ScheduleMode::Ilp, trace: false, ..*self };
         let budget = Budget::new(near_source.mode, target, SPARE_REGISTERS, &self.knobs);
@@ -142,7 +142,7 @@ impl Scheduler<'_> {
         range: &Range<usize>,
         scratch: &mut BlockScratch<'_, '_>,
         live: &LiveValues,
-        max_live: Counts,
+        max_live: PressureCounts,
     ) -> BudgetSearchResult {
         let (mut traced_attempts, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
         let fallback = (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs });

@@ -16,7 +16,7 @@ use crate::check;
 use crate::code::REGISTER_CLASS_COUNT;
 use crate::graph::GraphBuilder;
 use crate::in_flight::InFlightResults;
-use crate::pressure::{Counts, PressureTracker};
+use crate::pressure::{PressureCounts, PressureTracker};
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function};
 use oriole_support::IndexVec;
@@ -34,7 +34,7 @@ struct LowPressureOrder {
     /// Positions of the items in the code, in the new order.
     order: Vec<usize>,
     /// Maximum number of live registers of each class in the new order.
-    peak: Counts,
+    peak: PressureCounts,
 }
 
 impl Scheduler<'_> {
@@ -47,7 +47,7 @@ impl Scheduler<'_> {
         flow: &ControlFlow,
         chunk: &ChunkCode,
         in_flight: &mut InFlightResults<'m>,
-        peaks: &mut IndexVec<Block, Counts>,
+        peaks: &mut IndexVec<Block, PressureCounts>,
         live_values: impl Fn(&Function, Block) -> LiveValues,
     ) -> Result<bool, ScheduleError> {
         // Full occupancy is assumed even if this schedule may lower it, so that all schedules of a function start from the same order.

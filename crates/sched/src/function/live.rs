@@ -2,7 +2,7 @@
 
 use crate::code::products::ProductRegisters;
 use crate::code::{REGISTER_CLASS_COUNT, SchedCode, from_ir};
-use crate::pressure::{BlockLiveness, Counts, PressureTracker};
+use crate::pressure::{BlockLiveness, PressureCounts, PressureTracker};
 use oriole_ir::analysis::{ControlFlow, Liveness};
 use oriole_ir::{Block, Function};
 use std::ops::Range;
@@ -33,7 +33,7 @@ impl LiveValues {
 }
 
 /// Returns the maximum number of live registers of each class in a function in SSA form, in its current order.
-pub(super) fn peak_registers_of_function(function: &Function) -> Counts {
+pub(super) fn peak_registers_of_function(function: &Function) -> PressureCounts {
     let flow = ControlFlow::compute(function);
     let liveness = Liveness::compute(function, &flow);
     let numbers = from_ir::ValueNumbers::new(function);
@@ -51,7 +51,7 @@ pub(super) fn peak_registers_of_function(function: &Function) -> Counts {
 }
 
 /// Returns, for each register class, the larger of two counts.
-pub(super) fn elementwise_max(first: Counts, second: Counts) -> Counts {
+pub(super) fn elementwise_max(first: PressureCounts, second: PressureCounts) -> PressureCounts {
     std::array::from_fn(|class| first[class].max(second[class]))
 }
 
@@ -62,7 +62,7 @@ pub(super) fn peak_registers_of_order(
     tracker: &mut PressureTracker,
     liveness: BlockLiveness<'_>,
     order: impl Iterator<Item = usize>,
-) -> Counts {
+) -> PressureCounts {
     tracker.enter_block(code, range.clone(), liveness);
     tracker.enter_region(code, range.clone());
     for position in order {

@@ -27,7 +27,7 @@ use std::ops::Range;
 use oriole_hardware::{DependenceKind as Kind, Model, Port};
 use oriole_isa::{Opcode, RegFile};
 
-use crate::code::{Item, OrderEffect, RegAccess, SchedCode};
+use crate::code::{Item, OrderEffect, PortAccess, SchedCode};
 pub use edges::{Edge, EdgeKind};
 use edges::{IncomingEdges, NO_INDEX};
 use memory::MemoryOrder;
@@ -279,7 +279,7 @@ impl<'m> GraphBuilder<'m> {
             let node = (position - region.start) as u32;
             self.add_order_edges(code, &region, item, node);
             let fresh =
-                |register: &RegAccess| self.is_unwritten_in_region(register.register).then(|| cycles_until_result(register.register));
+                |register: &PortAccess| self.is_unwritten_in_region(register.register).then(|| cycles_until_result(register.register));
             starts.push(code.reads(item).iter().chain(code.writes(item)).filter_map(fresh).max().unwrap_or(0));
             self.add_register_edges(code, &region, item, node);
             self.incoming.finish(node);
@@ -331,7 +331,7 @@ impl<'m> GraphBuilder<'m> {
             if tail == 0 || self.model.time(item.class).is_some() {
                 return tail;
             }
-            let of_access = |access: &RegAccess| {
+            let of_access = |access: &PortAccess| {
                 let reader = item.class.read_port(access.file, 0, 0);
                 let need = access.port.zip(reader).map(|(first, second)| self.model.need(Kind::Raw, access.file, first, second));
                 need.map_or(DEFAULT_READ_LATENCY_CYCLES, |need| need.cycles.into())
@@ -388,7 +388,7 @@ impl<'m> GraphBuilder<'m> {
     /// follow.
     fn add_ordered_register_edges(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32) {
         for &register in code.ordered_registers(item) {
-            let access = RegAccess { register, file: RegFile::General, port: None, slot: None };
+            let access = PortAccess { register, file: RegFile::General, port: None, slot: None };
             let state = *self.register(register);
             if state.writer != NO_INDEX && state.writer != node {
                 let first = &code.items[region.start + state.writer as usize];
@@ -405,7 +405,7 @@ impl<'m> GraphBuilder<'m> {
     }
 
     /// Adds the WAW and WAR edges of one write, and makes `node` the last writer of the register.
-    fn add_write_edges(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32, access: &RegAccess) {
+    fn add_write_edges(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32, access: &PortAccess) {
         let state = *self.register(access.register);
         if state.writer != NO_INDEX && state.writer != node {
             let first = &code.items[region.start + state.writer as usize];

@@ -224,8 +224,9 @@ fn must_keep_order(code: &SchedCode, old: &[usize], first: usize, second: usize)
         code.address_registers(address).iter().map(|&register| (register, last_writer_before(code, old, item, register))).collect()
     };
     let same_base = x.form == y.form && contents(first, &x) == contents(second, &y);
-    let cells =
-        |address: &crate::code::Address| (address.offset.div_euclid(4), (address.offset + i64::from(address.bytes) - 1).div_euclid(4));
+    let cells = |address: &crate::code::AccessAddress| {
+        (address.offset.div_euclid(4), (address.offset + i64::from(address.bytes) - 1).div_euclid(4))
+    };
     let ((x_first, x_last), (y_first, y_last)) = (cells(&x), cells(&y));
     !same_base || x_first <= y_last && y_first <= x_last
 }

@@ -15,7 +15,7 @@ use super::statistics::{BlockSchedule, FunctionStatistics, LoopMetrics};
 use super::target::RegisterTarget;
 
 /// The word that starts the guidance text; the name of the function follows.
-pub const GUIDANCE_HEADER: &str = "SCHEDULING GUIDANCE:";
+pub(crate) const GUIDANCE_HEADER: &str = "SCHEDULING GUIDANCE:";
 /// The heading before the metrics of the loops; their number follows.
 pub(crate) const LOOP_METRICS_HEADER: &str = "LOOP STATIC METRICS : ";
 

@@ -12,13 +12,13 @@
 use std::fmt;
 
 use oriole_hardware::machine::Machine;
-use oriole_hardware::occupancy::Launch;
+use oriole_hardware::occupancy::LaunchResources;
 
 /// The limits and requests from which the register target is computed, besides the code and the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegisterTargetBounds {
     /// Resources of a thread block besides registers; `None` if the block size is not declared.
-    pub launch: Option<Launch>,
+    pub launch: Option<LaunchResources>,
     /// Number of registers that allocation may need beyond the live ones, because the alignment of tuples leaves gaps.
     pub alignment_gaps: i32,
     /// Number of registers that the hardware allocates to a thread beyond those that its code can name.
@@ -90,7 +90,7 @@ fn occupancy_by_warps(allocated: i32, unit: i32, machine: &Machine, bounds: &Reg
 /// registers per thread.
 fn occupancy_by_blocks(allocated: i32, machine: &Machine, bounds: &RegisterTargetBounds) -> Option<OccupancyFigures> {
     let registers = u32::try_from(allocated).ok()?.min(machine.registers_per_thread);
-    let launch = Launch { registers, ..bounds.launch? };
+    let launch = LaunchResources { registers, ..bounds.launch? };
     let found = launch.occupancy(machine).ok().filter(|found| found.blocks > 0)?;
     let kept = (found.blocks * bounds.occupancy_percent / 100).max(1);
     let cliff = launch.register_cliffs(machine).ok()?.into_iter().rfind(|cliff| cliff.blocks >= kept)?;
@@ -126,12 +126,12 @@ mod tests {
     use super::*;
 
     /// Returns bounds with 4 registers for tuple gaps, 2 hidden registers and full occupancy.
-    fn bounds(launch: Option<Launch>, limit: i32) -> RegisterTargetBounds {
+    fn bounds(launch: Option<LaunchResources>, limit: i32) -> RegisterTargetBounds {
         RegisterTargetBounds { launch, alignment_gaps: 4, reserved: 2, limit, occupancy_percent: 100, requested: None }
     }
 
     /// Returns the target for an original order with `live` live registers on sm_90.
-    fn target(live: i32, launch: Option<Launch>, limit: i32) -> RegisterTarget {
+    fn target(live: i32, launch: Option<LaunchResources>, limit: i32) -> RegisterTarget {
         RegisterTarget::new(live, Machine::named("sm_90").unwrap(), &bounds(launch, limit))
     }
 
@@ -148,14 +148,14 @@ mod tests {
     /// A block of 1,024 threads has 8 warps per scheduler. One block is resident with 40 registers per thread and with 64.
     #[test]
     fn target_keeps_resident_blocks() {
-        let launch = |threads| Some(Launch { threads, ..Launch::default() });
+        let launch = |threads| Some(LaunchResources { threads, ..LaunchResources::default() });
         let found = target(30, launch(1024), 253);
         assert_eq!((found.blocks_and_threads, found.warps, found.max_for_occupancy, found.registers), (Some((1, 1024)), 8, 64, 58));
         assert!(found.to_string().contains("1 blocks of 1024 threads stay resident up to 64"), "{found}");
         // The example of the best practices guide: blocks of 128 threads with 37 registers; 12 blocks are resident.
         assert_eq!(target(31, launch(128), 253).blocks_and_threads, Some((12, 128)));
         // Shared memory allows one block only, so all registers are free.
-        let shared = Some(Launch { threads: 128, static_shared: 160 << 10, ..Launch::default() });
+        let shared = Some(LaunchResources { threads: 128, static_shared: 160 << 10, ..LaunchResources::default() });
         assert_eq!(target(30, shared, 253).registers, 249);
     }
 
@@ -173,7 +173,7 @@ mod tests {
             found.to_string().contains("6 warps of a scheduler, 50 percent of those without paying, stay resident up to 80"),
             "{found}"
         );
-        let found = half(50, Some(Launch { threads: 512, ..Launch::default() }));
+        let found = half(50, Some(LaunchResources { threads: 512, ..LaunchResources::default() }));
         assert_eq!((found.allocated, found.blocks_and_threads, found.warps, found.max_for_occupancy), (56, Some((1, 512)), 4, 128));
     }
 
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(found.registers, 26);
         assert!(found.is_bound_by_register_limit() && found.to_string().ends_with("30 is the limit"), "{found}");
         // Blocks of 416 threads can launch with at most 128 registers per thread. 153 live registers will be spilled.
-        let found = target(153, Some(Launch { threads: 416, ..Launch::default() }), 126);
+        let found = target(153, Some(LaunchResources { threads: 416, ..LaunchResources::default() }), 126);
         assert_eq!((found.allocated, found.blocks_and_threads, found.registers), (128, Some((1, 416)), 122));
     }
 }

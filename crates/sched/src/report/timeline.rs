@@ -12,7 +12,7 @@
 use std::ops::Range;
 
 use oriole_hardware::units::UNITS;
-use oriole_hardware::{DependenceKind as Kind, Model, Port, Time};
+use oriole_hardware::{DependenceKind as Kind, Model, Port, VariableLatency};
 use oriole_ir::analysis::{BlockFrequencies, ControlFlow, Divergence, LoopModel, Loops};
 use oriole_ir::{Block, Function, Inst, Operand, OperandKind};
 use oriole_isa::Control;
@@ -22,7 +22,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::code::products::ProductRegisters;
 use crate::code::{SchedCode, from_ir, from_machine};
 use crate::graph::{self, DEFAULT_VARIABLE_LATENCY_CYCLES};
-use crate::resource::Costs;
+use crate::resource::ResourceCosts;
 
 /// Model of the estimated execution counts of blocks: ten iterations per loop.
 pub(crate) const LOOP_MODEL: LoopModel = LoopModel::TEN_ITERATIONS;
@@ -33,7 +33,7 @@ pub struct HardwareFigures<'a> {
     /// The latency model of the target.
     pub model: &'a Model,
     /// For each latency class: its functional unit, and the cycles for which an instruction keeps the unit busy.
-    pub costs: &'a Costs,
+    pub costs: &'a ResourceCosts,
 }
 
 /// The latency to assume for instructions of variable latency.
@@ -47,7 +47,7 @@ pub enum LatencyAssumption {
 
 impl LatencyAssumption {
     /// Returns the latency in cycles that is assumed for an instruction of variable latency.
-    fn cycles_of(self, time: Time) -> u16 {
+    fn cycles_of(self, time: VariableLatency) -> u16 {
         match self {
             LatencyAssumption::Usual => time.usual,
             LatencyAssumption::Worst => time.most.max(time.usual),

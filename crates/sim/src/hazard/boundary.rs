@@ -1,9 +1,9 @@
 //! The state at a block boundary: what may be in flight there on some path, and how the states of two paths are joined.
 
-use super::Register;
-use super::reuse::{self, Kept};
-use super::signals::Signals;
-use super::step::Step;
+use super::HazardRegister;
+use super::reuse::{self, CachedRegister};
+use super::signals::ScoreboardSets;
+use super::step::HazardStep;
 use super::track::GROUPS;
 
 /// When the results, or the operand reads, of an instruction in flight are known to be complete.
@@ -12,12 +12,12 @@ pub enum Pending {
     /// They are complete.
     Done,
     /// Complete when these scoreboards are waited for.
-    Until(Signals),
+    Until(ScoreboardSets),
 }
 
 /// An instruction in flight at a block boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InFlightAtBoundary {
+pub struct BoundaryInst {
     /// Index of the instruction.
     pub step: u32,
     /// Minimum number of cycles since its issue, capped at 64 (`MAX_FIXED_LATENCY`).
@@ -43,14 +43,14 @@ impl Pending {
     }
 }
 
-impl InFlightAtBoundary {
+impl BoundaryInst {
     /// Joins the states of one instruction on two paths: the smaller age, and what signals completion on both.
-    pub fn merge(self, other: InFlightAtBoundary) -> InFlightAtBoundary {
+    pub fn merge(self, other: BoundaryInst) -> BoundaryInst {
         let both = |one: Pending, two: Pending| match (one, two) {
             (Pending::Done, other) | (other, Pending::Done) => other,
             (Pending::Until(one), Pending::Until(two)) => Pending::Until(one.merge(two)),
         };
-        InFlightAtBoundary {
+        BoundaryInst {
             step: self.step,
             age: self.age.min(other.age),
             results: both(self.results, other.results),
@@ -66,14 +66,14 @@ impl InFlightAtBoundary {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BoundaryState {
     /// Instructions in flight, ascending by index.
-    pub in_flight: Vec<InFlightAtBoundary>,
+    pub in_flight: Vec<BoundaryInst>,
     /// Possible contents of the reuse cache, in ascending order.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<CachedRegister>,
     /// Scoreboards that were set on some path, one bit each.
     pub scoreboards_set: u8,
     /// General registers with an access that was not complete at the last fence of matrix products on some path, and the instruction of
     /// the access; in ascending order.
-    pub open_at_fence: Vec<(Register, u32)>,
+    pub open_at_fence: Vec<(HazardRegister, u32)>,
 }
 
 impl BoundaryState {
@@ -89,7 +89,7 @@ impl BoundaryState {
 }
 
 /// Returns the union of two sorted lists.
-fn union(one: &[(Register, u32)], other: &[(Register, u32)]) -> Vec<(Register, u32)> {
+fn union(one: &[(HazardRegister, u32)], other: &[(HazardRegister, u32)]) -> Vec<(HazardRegister, u32)> {
     let mut all = [one, other].concat();
     all.sort_unstable();
     all.dedup();
@@ -98,7 +98,7 @@ fn union(one: &[(Register, u32)], other: &[(Register, u32)]) -> Vec<(Register, u
 
 /// Adds to each instruction the scoreboards of later ones in the same in-order group, because waiting for a later one covers it, on
 /// whichever path control continues. `carried` must be in issue order.
-pub(super) fn share_scoreboards(steps: &[Step], carried: &mut [InFlightAtBoundary]) {
+pub(super) fn share_scoreboards(steps: &[HazardStep], carried: &mut [BoundaryInst]) {
     let (mut results, mut reads) = ([0; GROUPS], [0; GROUPS]);
     for equals in carried.chunk_by_mut(|one, other| one.rank == other.rank).rev() {
         let later = (results, reads);
@@ -127,8 +127,8 @@ pub(super) fn share_scoreboards(steps: &[Step], carried: &mut [InFlightAtBoundar
 /// path one:  A in flight              A has rank 1
 /// path two:  A, then B in flight      A has rank 1, B has rank 2
 /// ```
-fn merge_in_flight(one: &[InFlightAtBoundary], two: &[InFlightAtBoundary]) -> Vec<InFlightAtBoundary> {
-    let mut merged: Vec<InFlightAtBoundary> = Vec::with_capacity(one.len().max(two.len()));
+fn merge_in_flight(one: &[BoundaryInst], two: &[BoundaryInst]) -> Vec<BoundaryInst> {
+    let mut merged: Vec<BoundaryInst> = Vec::with_capacity(one.len().max(two.len()));
     let (mut at, mut other) = (0, 0);
     // Ranks in both lists of the common instructions, and the positions in `merged` of those that are in `two` only.
     let (mut common, mut added) = (Vec::new(), Vec::new());
@@ -141,12 +141,12 @@ fn merge_in_flight(one: &[InFlightAtBoundary], two: &[InFlightAtBoundary]) -> Ve
                 other += 1;
             }
             (Some(&first), second) if second.is_none_or(|second| first.step < second.step) => {
-                merged.push(InFlightAtBoundary { in_order_guarantee: false, ..first });
+                merged.push(BoundaryInst { in_order_guarantee: false, ..first });
                 at += 1;
             }
             (_, Some(&second)) => {
                 added.push(merged.len());
-                merged.push(InFlightAtBoundary { in_order_guarantee: false, ..second });
+                merged.push(BoundaryInst { in_order_guarantee: false, ..second });
                 other += 1;
             }
             (_, None) => break,
@@ -165,7 +165,7 @@ fn merge_in_flight(one: &[InFlightAtBoundary], two: &[InFlightAtBoundary]) -> Ve
 
 /// Gives new ranks to a joined list, so that the instructions at the positions `added`, which have the ranks of the second list, come in
 /// between the others. `common` has the ranks in both lists of the instructions that both have, in issue order.
-fn rank_added(merged: &mut [InFlightAtBoundary], common: &[(u32, u32)], added: &[usize]) {
+fn rank_added(merged: &mut [BoundaryInst], common: &[(u32, u32)], added: &[usize]) {
     // The place of an instruction is the number of common instructions before it. A common instruction follows those of its own place.
     let keys: Vec<(usize, bool, u32)> = (0..merged.len())
         .map(|position| {

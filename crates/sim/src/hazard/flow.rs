@@ -14,13 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use oriole_hardware::Model;
 use oriole_isa::{Instruction, Opcode, OperandValue, RegFile};
 
-use super::boundary::{BoundaryState, InFlightAtBoundary, Pending};
-use super::reuse::Kept;
+use super::boundary::{BoundaryInst, BoundaryState, Pending};
+use super::reuse::CachedRegister;
 use super::track::{MAX_FIXED_LATENCY, Tracker};
-use super::{Finding, Problem, Register, Step};
+use super::{HazardFinding, HazardRegister, HazardStep, Problem};
 
 /// The control-flow successors of an instruction.
-pub(crate) enum Next {
+pub(crate) enum NextInsts {
     /// Continues with the next instruction.
     FallThrough,
     /// Continues at one of these instruction indices; none for `EXIT`.
@@ -39,19 +39,19 @@ pub fn check_function(
     entries: &[usize],
     indirect: &dyn Fn(usize) -> Vec<usize>,
     model: &Model,
-) -> Vec<Finding> {
-    let steps: Vec<Step> = instructions.iter().map(|instruction| Step::new(instruction, model)).collect();
+) -> Vec<HazardFinding> {
+    let steps: Vec<HazardStep> = instructions.iter().map(|instruction| HazardStep::new(instruction, model)).collect();
     check_steps(&steps, &nexts(instructions, indirect), entries, model)
 }
 
 /// Returns the successors of each instruction of a section.
-pub(crate) fn nexts(instructions: &[Instruction], indirect: &dyn Fn(usize) -> Vec<usize>) -> Vec<Next> {
+pub(crate) fn nexts(instructions: &[Instruction], indirect: &dyn Fn(usize) -> Vec<usize>) -> Vec<NextInsts> {
     (0..instructions.len()).map(|number| next_of(instructions, number, indirect)).collect()
 }
 
 /// Like [`check_function`], for steps and successors that are already computed.
-pub(crate) fn check_steps(steps: &[Step], nexts: &[Next], entries: &[usize], model: &Model) -> Vec<Finding> {
-    let mut walk = Walk::new(steps, nexts, entries);
+pub(crate) fn check_steps(steps: &[HazardStep], nexts: &[NextInsts], entries: &[usize], model: &Model) -> Vec<HazardFinding> {
+    let mut walk = HazardIteration::new(steps, nexts, entries);
     let mut tracker = Tracker::new(model);
     walk.iterate_to_fixed_point(&mut tracker);
     let mut findings = walk.findings(&mut tracker);
@@ -61,7 +61,7 @@ pub(crate) fn check_steps(steps: &[Step], nexts: &[Next], entries: &[usize], mod
 }
 
 /// Returns the successors of instruction `number`.
-fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize) -> Vec<usize>) -> Next {
+fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize) -> Vec<usize>) -> NextInsts {
     let instruction = &instructions[number];
     let target = instruction.operands.iter().find_map(|operand| match operand.value {
         OperandValue::Relative(distance) => usize::try_from(number as i64 + 1 + distance / 16).ok().filter(|&to| to < instructions.len()),
@@ -76,7 +76,7 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
         if is_conditional {
             targets.push(number + 1);
         }
-        Next::To(targets)
+        NextInsts::To(targets)
     };
     match instruction.opcode {
         Opcode::BRA => with_fall_through(target.into_iter().collect()),
@@ -85,23 +85,23 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
             if !instruction.guard.is_always() {
                 targets.push(number + 1);
             }
-            Next::To(targets)
+            NextInsts::To(targets)
         }
-        Opcode::WARPSYNC if target.is_some() => Next::To(target.into_iter().chain([number + 1]).collect()),
-        Opcode::EXIT if !is_conditional => Next::To(Vec::new()),
-        Opcode::RET => Next::Return { guarded: !instruction.guard.is_always() },
-        Opcode::CALL => Next::Call { target, guarded: !instruction.guard.is_always() },
-        _ => Next::FallThrough,
+        Opcode::WARPSYNC if target.is_some() => NextInsts::To(target.into_iter().chain([number + 1]).collect()),
+        Opcode::EXIT if !is_conditional => NextInsts::To(Vec::new()),
+        Opcode::RET => NextInsts::Return { guarded: !instruction.guard.is_always() },
+        Opcode::CALL => NextInsts::Call { target, guarded: !instruction.guard.is_always() },
+        _ => NextInsts::FallThrough,
     }
 }
 
 /// Finds an instruction in a list of instructions in flight, which is sorted by index.
-fn of_step(in_flight: &[InFlightAtBoundary], step: u32) -> Option<InFlightAtBoundary> {
+fn of_step(in_flight: &[BoundaryInst], step: u32) -> Option<BoundaryInst> {
     in_flight.binary_search_by_key(&step, |one| one.step).ok().map(|at| in_flight[at])
 }
 
 /// Returns whether a list of cached values has one, whether stale or not.
-fn has_kept(kept: &[Kept], one: &Kept) -> bool {
+fn has_kept(kept: &[CachedRegister], one: &CachedRegister) -> bool {
     kept.binary_search_by_key(&(one.entry, one.register, one.step), |other| (other.entry, other.register, other.step)).is_ok()
 }
 
@@ -115,9 +115,9 @@ fn merged(mut states: Vec<BoundaryState>) -> Option<BoundaryState> {
 }
 
 /// The state of the data-flow iteration.
-struct Walk<'a> {
-    steps: &'a [Step],
-    nexts: &'a [Next],
+struct HazardIteration<'a> {
+    steps: &'a [HazardStep],
+    nexts: &'a [NextInsts],
     /// Indices of the first instructions of blocks, ascending.
     starts: Vec<usize>,
     /// For each block the state at its start; `None` if it has not been reached.
@@ -125,7 +125,7 @@ struct Walk<'a> {
     /// For each block the states that reached it since it was last visited.
     arrived: Vec<Vec<BoundaryState>>,
     /// Called functions inside the section, by the index of their first instruction.
-    called: BTreeMap<usize, Called>,
+    called: BTreeMap<usize, CalledFunction>,
     /// For each return instruction the functions whose bodies contain it.
     returns: BTreeMap<usize, Vec<usize>>,
     /// Worklist of blocks.
@@ -136,33 +136,33 @@ struct Walk<'a> {
 
 /// A function that is called inside the section.
 #[derive(Default)]
-struct Called {
+struct CalledFunction {
     /// State at each call, by the index of the instruction after the call.
     sites: BTreeMap<usize, BoundaryState>,
     /// State at its returns; `None` until a return is reached.
     left: Option<BoundaryState>,
     /// The part of `left.in_flight` that consists of the function's own instructions.
-    own: Vec<InFlightAtBoundary>,
+    own: Vec<BoundaryInst>,
     /// Indices of its instructions, without those of its callees.
     body: BTreeSet<usize>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> HazardIteration<'a> {
     /// Splits the code into blocks and puts the entries on the worklist.
-    fn new(steps: &'a [Step], nexts: &'a [Next], entries: &[usize]) -> Self {
+    fn new(steps: &'a [HazardStep], nexts: &'a [NextInsts], entries: &[usize]) -> Self {
         let mut starts: BTreeSet<usize> = entries.iter().copied().chain([0]).collect();
         for (number, next) in nexts.iter().enumerate() {
             match next {
-                Next::FallThrough => continue,
-                Next::To(targets) => starts.extend(targets),
-                Next::Call { target, .. } => starts.extend(target),
-                Next::Return { .. } => {}
+                NextInsts::FallThrough => continue,
+                NextInsts::To(targets) => starts.extend(targets),
+                NextInsts::Call { target, .. } => starts.extend(target),
+                NextInsts::Return { .. } => {}
             }
             starts.insert(number + 1);
         }
         let starts: Vec<usize> = starts.into_iter().filter(|&start| start < steps.len()).collect();
         let (states, arrived) = (vec![None; starts.len()], vec![Vec::new(); starts.len()]);
-        let mut walk = Walk {
+        let mut walk = HazardIteration {
             steps,
             nexts,
             starts,
@@ -183,7 +183,7 @@ impl<'a> Walk<'a> {
     /// Finds the body of each function that is called inside the section, by reachability from its first instruction.
     fn find_called(&mut self) {
         let targets: BTreeSet<usize> =
-            self.nexts.iter().filter_map(|next| if let Next::Call { target, .. } = next { *target } else { None }).collect();
+            self.nexts.iter().filter_map(|next| if let NextInsts::Call { target, .. } = next { *target } else { None }).collect();
         for target in targets {
             let mut body = BTreeSet::new();
             let mut todo = vec![target];
@@ -192,15 +192,15 @@ impl<'a> Walk<'a> {
                     continue;
                 }
                 match &self.nexts[number] {
-                    Next::FallThrough | Next::Call { .. } => todo.push(number + 1),
-                    Next::To(targets) => todo.extend(targets),
-                    Next::Return { guarded } => {
+                    NextInsts::FallThrough | NextInsts::Call { .. } => todo.push(number + 1),
+                    NextInsts::To(targets) => todo.extend(targets),
+                    NextInsts::Return { guarded } => {
                         self.returns.entry(number).or_default().push(target);
                         todo.extend(guarded.then_some(number + 1));
                     }
                 }
             }
-            self.called.insert(target, Called { body, ..Called::default() });
+            self.called.insert(target, CalledFunction { body, ..CalledFunction::default() });
         }
     }
 
@@ -243,27 +243,27 @@ impl<'a> Walk<'a> {
                 tracker.issue(self.steps, number, &mut |_| {});
             }
             let left = tracker.leave(self.steps);
-            if matches!(self.nexts[end - 1], Next::Call { guarded: true, .. } | Next::Return { guarded: true }) {
+            if matches!(self.nexts[end - 1], NextInsts::Call { guarded: true, .. } | NextInsts::Return { guarded: true }) {
                 self.reach(end, left.clone());
             }
             match &self.nexts[end - 1] {
-                Next::FallThrough => self.reach(end, left),
-                Next::To(targets) => {
+                NextInsts::FallThrough => self.reach(end, left),
+                NextInsts::To(targets) => {
                     for target in targets.clone() {
                         self.reach(target, left.clone());
                     }
                 }
-                Next::Call { target: None, .. } => {
+                NextInsts::Call { target: None, .. } => {
                     self.reach(end, BoundaryState { scoreboards_set: left.scoreboards_set, ..BoundaryState::default() });
                 }
-                &Next::Call { target: Some(target), .. } => {
+                &NextInsts::Call { target: Some(target), .. } => {
                     self.reach(target, left.clone());
                     if let Some(called) = self.called.get_mut(&target) {
                         called.sites.insert(end, left);
                     }
                     self.propagate_return(target, Some(end));
                 }
-                Next::Return { .. } => {
+                NextInsts::Return { .. } => {
                     for target in self.returns.get(&(end - 1)).cloned().unwrap_or_default() {
                         let Some(called) = self.called.get_mut(&target) else { continue };
                         let merged = called.left.as_ref().map_or_else(|| left.clone(), |old| old.merge(&left));
@@ -291,19 +291,18 @@ impl<'a> Walk<'a> {
         let kept_at_entry = entry.map_or(&[][..], |state| &state.kept);
         let mut returns = Vec::new();
         for (&after, before) in called.sites.range(only.unwrap_or(0)..=only.unwrap_or(usize::MAX)) {
-            let is_left = |one: &InFlightAtBoundary| {
+            let is_left = |one: &BoundaryInst| {
                 let there = of_step(&left.in_flight, one.step)?;
                 // The function's entry state holds the smallest age of all call sites; only the difference to it was spent in the function.
                 let brought = of_step(entered, one.step).map_or(there.age, |entered| entered.age);
                 let age = (there.age - brought.min(there.age)).saturating_add(one.age).clamp(there.age, MAX_FIXED_LATENCY as u8);
-                Some(InFlightAtBoundary { age, ..there })
+                Some(BoundaryInst { age, ..there })
             };
-            let mut in_flight: Vec<InFlightAtBoundary> =
-                before.in_flight.iter().filter_map(is_left).chain(called.own.iter().copied()).collect();
+            let mut in_flight: Vec<BoundaryInst> = before.in_flight.iter().filter_map(is_left).chain(called.own.iter().copied()).collect();
             in_flight.sort_by_key(|one| one.step);
             in_flight.dedup_by_key(|one| one.step);
             // A cached value that came with another call is not in the cache after this one.
-            let is_here = |one: &&Kept| !has_kept(kept_at_entry, one) || has_kept(&before.kept, one);
+            let is_here = |one: &&CachedRegister| !has_kept(kept_at_entry, one) || has_kept(&before.kept, one);
             let kept = left.kept.iter().filter(is_here).copied().collect();
             returns.push((after, BoundaryState { in_flight, kept, ..left.clone() }));
         }
@@ -313,7 +312,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks each reachable block once from its fixed-point state and collects the findings.
-    fn findings(&self, tracker: &mut Tracker<'_>) -> Vec<Finding> {
+    fn findings(&self, tracker: &mut Tracker<'_>) -> Vec<HazardFinding> {
         let mut findings = Vec::new();
         for (block, state) in self.states.iter().enumerate() {
             let Some(state) = state else { continue };
@@ -334,21 +333,21 @@ impl<'a> Walk<'a> {
     /// Returns whether control leaves the section after an instruction: a call out of it, or the return of a function not called inside it.
     fn leaves(&self, number: usize) -> bool {
         match self.nexts[number] {
-            Next::Call { target: None, .. } => true,
-            Next::Return { .. } => !self.returns.contains_key(&number),
+            NextInsts::Call { target: None, .. } => true,
+            NextInsts::Return { .. } => !self.returns.contains_key(&number),
             _ => false,
         }
     }
 
     /// Returns a finding if the instruction's variable-latency result is still pending when control leaves the section at `second`.
-    fn pending_at_exit(&self, one: &InFlightAtBoundary, second: usize) -> Option<Finding> {
+    fn pending_at_exit(&self, one: &BoundaryInst, second: usize) -> Option<HazardFinding> {
         let step = &self.steps[one.step as usize];
         let first = one.step as usize;
         let register = step.writes.first()?.register;
         // Kernels without a stack still load the stack pointer (R1) and never wait for it.
-        let is_unused_stack =
-            Some(register) == Register::new(RegFile::General, 1) && matches!(one.results, Pending::Until(signals) if signals.is_never());
+        let is_unused_stack = Some(register) == HazardRegister::new(RegFile::General, 1)
+            && matches!(one.results, Pending::Until(signals) if signals.is_never());
         let pending = one.results != Pending::Done && step.results_wait && first != second && !is_unused_stack;
-        pending.then_some(Finding { second, first, problem: Problem::PendingAtExit { register } })
+        pending.then_some(HazardFinding { second, first, problem: Problem::PendingAtExit { register } })
     }
 }

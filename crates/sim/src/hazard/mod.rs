@@ -5,7 +5,7 @@
 //! its result (write barrier) and the reading of its operands (read barrier) on one of six scoreboards, and only the wait mask of a later
 //! instruction makes that instruction wait.
 //!
-//! [`Step`] is one instruction reduced to the facts needed here. [`Tracker`] follows one path of steps and reports hazards. Two drivers use
+//! [`HazardStep`] is one instruction reduced to the facts needed here. [`Tracker`] follows one path of steps and reports hazards. Two drivers use
 //! it:
 //!
 //! - [`flow`] is a static check: a forward data-flow analysis over all paths of a code section, valid for every input;
@@ -23,19 +23,19 @@ mod step;
 mod track;
 mod watch;
 
-pub use boundary::{BoundaryState, InFlightAtBoundary, Pending};
+pub use boundary::{BoundaryInst, BoundaryState, Pending};
 pub use flow::check_function;
 pub use lanes::Mask;
-pub use step::Step;
+pub use step::HazardStep;
 pub use track::Tracker;
-pub use watch::{LocatedFinding, Watch};
+pub use watch::{HazardObserver, LocatedFinding};
 
 use oriole_hardware::DependenceKind;
 use oriole_isa::RegFile;
 
 /// A hazard: a pair of instructions of which the second issues too early.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
+pub struct HazardFinding {
     /// Index of the instruction that issues too early.
     pub second: usize,
     /// Index of the instruction it should have waited for; equal to `second` if the problem concerns one instruction only.
@@ -47,32 +47,32 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Problem {
     /// Fewer cycles between the two instructions than the fixed latency needs.
-    TooSoon { kind: Dependence, register: Register, cycles: u32, needed: u32 },
+    TooSoon { kind: Dependence, register: HazardRegister, cycles: u32, needed: u32 },
     /// The first instruction signals a scoreboard, but nothing waits for that scoreboard before the second.
-    NotWaited { kind: Dependence, register: Register, scoreboard: u8 },
+    NotWaited { kind: Dependence, register: HazardRegister, scoreboard: u8 },
     /// The first instruction has variable latency and sets no scoreboard.
-    NoScoreboardSet { kind: Dependence, register: Register },
+    NoScoreboardSet { kind: Dependence, register: HazardRegister },
     /// Waits for a scoreboard that no instruction before it sets, on any path.
     NeverSet { scoreboard: u8 },
     /// Waits for a scoreboard so soon after it was set that the hardware does not see it set yet.
     WaitTooSoon { scoreboard: u8, cycles: u32, needed: u32 },
     /// The first instruction puts a register into the reuse cache and the second reads it from there, but the register was overwritten in
     /// between.
-    StaleReuse { register: Register },
+    StaleReuse { register: HazardRegister },
     /// Waits (`DEPBAR.LE`) until at most N setters of a scoreboard are pending, but `first` and another setter do not complete in issue
     /// order.
     CountOutOfOrder { scoreboard: u8 },
     /// Control leaves the section while the first instruction may still write the register; the code that follows cannot know this.
-    PendingAtExit { register: Register },
+    PendingAtExit { register: HazardRegister },
     /// A matrix product of a warpgroup uses a register whose earlier access was not complete at the fence (`WARPGROUP.ARRIVE`) before it.
-    OpenAtFence { register: Register },
+    OpenAtFence { register: HazardRegister },
     /// A stall of 12 or more cycles without yield; the hardware stalls only one or two cycles.
     StallIgnored { stall: u8 },
 }
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum HazardSeverity {
     /// The program may compute wrong results.
     Hazard,
     /// Unusual, but harmless.
@@ -81,10 +81,10 @@ pub enum Severity {
 
 impl Problem {
     /// Returns the severity; only an unnecessary wait is a note.
-    pub fn severity(&self) -> Severity {
+    pub fn severity(&self) -> HazardSeverity {
         match self {
-            Problem::NeverSet { .. } => Severity::Note,
-            _ => Severity::Hazard,
+            Problem::NeverSet { .. } => HazardSeverity::Note,
+            _ => HazardSeverity::Hazard,
         }
     }
 }
@@ -112,18 +112,18 @@ impl From<DependenceKind> for Dependence {
 
 /// A register of one of the four files that have hazards: index of the file × 256 + register number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Register(pub u16);
+pub struct HazardRegister(pub u16);
 
-/// Size of tables indexed by [`Register`].
+/// Size of tables indexed by [`HazardRegister`].
 pub(crate) const REGISTERS: usize = 4 * 256;
-/// The register files that have hazards, in the order of [`Register`] indices.
+/// The register files that have hazards, in the order of [`HazardRegister`] indices.
 const FILES: [RegFile; 4] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate];
 
-impl Register {
+impl HazardRegister {
     /// Returns the register, or `None` if its file has no hazards (convergence barriers, scoreboards).
-    pub fn new(file: RegFile, number: u16) -> Option<Register> {
+    pub fn new(file: RegFile, number: u16) -> Option<HazardRegister> {
         let file = FILES.iter().position(|&other| other == file)? as u16;
-        Some(Register(file * 256 + number))
+        Some(HazardRegister(file * 256 + number))
     }
 
     /// Returns the register file.
@@ -132,7 +132,7 @@ impl Register {
     }
 }
 
-impl std::fmt::Display for Register {
+impl std::fmt::Display for HazardRegister {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}{}", self.file().prefix(), self.0 % 256)
     }

@@ -16,13 +16,13 @@
 
 use super::lanes::Mask;
 use super::step::ReuseEntry;
-use super::{Finding, Problem, Register, Step};
+use super::{HazardFinding, HazardRegister, HazardStep, Problem};
 
 /// A register value that may be in a reuse cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kept {
+pub struct CachedRegister {
     pub entry: ReuseEntry,
-    pub register: Register,
+    pub register: HazardRegister,
     /// Index of the instruction that put it there.
     pub step: u32,
     /// Threads whose register was overwritten since.
@@ -31,23 +31,23 @@ pub struct Kept {
 
 /// The possible contents of the reuse caches.
 #[derive(Debug, Default)]
-pub(super) struct Cache {
-    pub kept: Vec<Kept>,
+pub(super) struct ReuseCacheContents {
+    pub kept: Vec<CachedRegister>,
 }
 
-impl Cache {
+impl ReuseCacheContents {
     /// Applies an instruction: its reads hit or replace cached values, then its writes make cached values stale.
-    pub fn issue(&mut self, number: usize, step: &Step, active: Mask, report: &mut dyn FnMut(Finding)) {
+    pub fn issue(&mut self, number: usize, step: &HazardStep, active: Mask, report: &mut dyn FnMut(HazardFinding)) {
         if self.kept.is_empty() && step.cached.is_empty() {
             return;
         }
         for &(entry, register, keep) in &step.cached {
             for kept in self.kept.iter().filter(|kept| kept.entry == entry && kept.register == register && kept.stale & active != 0) {
-                report(Finding { second: number, first: kept.step as usize, problem: Problem::StaleReuse { register } });
+                report(HazardFinding { second: number, first: kept.step as usize, problem: Problem::StaleReuse { register } });
             }
             self.kept.retain(|kept| kept.entry != entry);
             if keep {
-                self.kept.push(Kept { entry, register, step: number as u32, stale: 0 });
+                self.kept.push(CachedRegister { entry, register, step: number as u32, stale: 0 });
             }
         }
         for write in &step.writes {
@@ -59,8 +59,8 @@ impl Cache {
 }
 
 /// Joins the possible contents of two paths.
-pub(super) fn merge(one: &[Kept], two: &[Kept]) -> Vec<Kept> {
-    let mut all: Vec<Kept> = one.iter().chain(two).copied().collect();
+pub(super) fn merge(one: &[CachedRegister], two: &[CachedRegister]) -> Vec<CachedRegister> {
+    let mut all: Vec<CachedRegister> = one.iter().chain(two).copied().collect();
     all.sort_unstable();
     all.dedup_by(|later, earlier| {
         let same = (later.entry, later.register, later.step) == (earlier.entry, earlier.register, earlier.step);

@@ -8,18 +8,18 @@
 //! path two:  LDG sets SB4, then an atomic sets SB1    complete after a wait for SB4 or SB1
 //! ```
 //!
-//! After the paths meet, a wait for SB4 is enough, and so are waits for SB0 and SB1 together. [`Signals`] therefore has two sets, both of
+//! After the paths meet, a wait for SB4 is enough, and so are waits for SB0 and SB1 together. [`ScoreboardSets`] therefore has two sets, both of
 //! which must be waited for.
 
 /// Two sets of scoreboards, one bit for each scoreboard. The instruction is complete once a scoreboard of each set is waited for. The sets
 /// are equal where one is enough; otherwise neither contains the other, and they are in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Signals([u8; 2]);
+pub struct ScoreboardSets([u8; 2]);
 
-impl Signals {
+impl ScoreboardSets {
     /// Returns the signals of an instruction that is complete once any of these scoreboards is waited for.
-    pub fn any_of(scoreboards: u8) -> Signals {
-        Signals([scoreboards; 2])
+    pub fn any_of(scoreboards: u8) -> ScoreboardSets {
+        ScoreboardSets([scoreboards; 2])
     }
 
     /// Returns all scoreboards that matter.
@@ -39,28 +39,28 @@ impl Signals {
     }
 
     /// Returns what is still to be waited for after a wait for a scoreboard; `None` if the instruction is complete.
-    pub fn after_wait(self, scoreboard: usize) -> Option<Signals> {
+    pub fn after_wait(self, scoreboard: usize) -> Option<ScoreboardSets> {
         match self.0.map(|set| set >> scoreboard & 1 == 1) {
             [true, true] => None,
-            [true, false] => Some(Signals::any_of(self.0[1])),
-            [false, true] => Some(Signals::any_of(self.0[0])),
+            [true, false] => Some(ScoreboardSets::any_of(self.0[1])),
+            [false, true] => Some(ScoreboardSets::any_of(self.0[0])),
             [false, false] => Some(self),
         }
     }
 
     /// Adds scoreboards of later instructions of the same in-order group.
-    pub fn with(self, scoreboards: u8) -> Signals {
-        Signals::all_of(self.0.map(|set| set | scoreboards))
+    pub fn with(self, scoreboards: u8) -> ScoreboardSets {
+        ScoreboardSets::all_of(self.0.map(|set| set | scoreboards))
     }
 
     /// Joins the signals of two paths: what completes the instruction on both.
-    pub fn merge(self, other: Signals) -> Signals {
-        Signals::all_of([self.0[0], self.0[1], other.0[0], other.0[1]])
+    pub fn merge(self, other: ScoreboardSets) -> ScoreboardSets {
+        ScoreboardSets::all_of([self.0[0], self.0[1], other.0[0], other.0[1]])
     }
 
     /// Returns the signals of an instruction that is complete once a scoreboard of each set is waited for. If more than two sets are left
     /// after those that contain another one are dropped, the last ones are replaced by their intersection, which is safe.
-    fn all_of<const COUNT: usize>(mut sets: [u8; COUNT]) -> Signals {
+    fn all_of<const COUNT: usize>(mut sets: [u8; COUNT]) -> ScoreboardSets {
         sets.sort_unstable();
         let mut kept: [Option<u8>; 2] = [None; 2];
         for (at, &set) in sets.iter().enumerate() {
@@ -76,16 +76,16 @@ impl Signals {
         let first = kept[0].unwrap_or_default();
         let second = kept[1].unwrap_or(first);
         // The intersection may be contained in the first set.
-        if second & first == second { Signals::any_of(second) } else { Signals([first.min(second), first.max(second)]) }
+        if second & first == second { ScoreboardSets::any_of(second) } else { ScoreboardSets([first.min(second), first.max(second)]) }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Signals;
+    use super::ScoreboardSets;
 
     /// Returns whether an instruction is complete after waits for these scoreboards.
-    fn is_complete(signals: Signals, waits: u8) -> bool {
+    fn is_complete(signals: ScoreboardSets, waits: u8) -> bool {
         let mut left = Some(signals);
         for scoreboard in (0..8).filter(|scoreboard| waits >> scoreboard & 1 == 1) {
             left = left.and_then(|signals| signals.after_wait(scoreboard));
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn either_scoreboard_of_both_paths_or_one_of_each() {
-        let merged = Signals::any_of(0b1_0001).merge(Signals::any_of(0b1_0010));
+        let merged = ScoreboardSets::any_of(0b1_0001).merge(ScoreboardSets::any_of(0b1_0010));
         assert!(is_complete(merged, 0b1_0000) && is_complete(merged, 0b0_0011));
         assert!(!is_complete(merged, 0b0_0001) && !is_complete(merged, 0b0_0010));
         assert_eq!(merged.example(), 4);
@@ -105,8 +105,8 @@ mod tests {
     /// All signals of three scoreboards: what completes the merged ones completes both, and merging again changes nothing.
     #[test]
     fn merging_is_safe_and_ends() {
-        let single: Vec<Signals> = (0..8).map(Signals::any_of).collect();
-        let pairs: Vec<Signals> = single.iter().flat_map(|one| single.iter().map(|other| one.merge(*other))).collect();
+        let single: Vec<ScoreboardSets> = (0..8).map(ScoreboardSets::any_of).collect();
+        let pairs: Vec<ScoreboardSets> = single.iter().flat_map(|one| single.iter().map(|other| one.merge(*other))).collect();
         for &one in &pairs {
             for &other in &pairs {
                 let merged = one.merge(other);
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn two_sets_are_exact() {
         for (one, other) in (0..8).flat_map(|one| (0..8).map(move |other| (one, other))) {
-            let merged = Signals::any_of(one).merge(Signals::any_of(other));
+            let merged = ScoreboardSets::any_of(one).merge(ScoreboardSets::any_of(other));
             for waits in 0..8 {
                 assert_eq!(is_complete(merged, waits), waits & one != 0 && waits & other != 0, "{one} {other} {waits}");
             }
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn scoreboards_of_later_instructions_are_added_to_each_set() {
-        let merged = Signals::any_of(0b01).merge(Signals::any_of(0b10)).with(0b100);
+        let merged = ScoreboardSets::any_of(0b01).merge(ScoreboardSets::any_of(0b10)).with(0b100);
         assert!(is_complete(merged, 0b100) && is_complete(merged, 0b011) && !is_complete(merged, 0b001));
     }
 }

@@ -4,26 +4,26 @@ use oriole_hardware::{Classes, ControlRules, Model, Port, SchedClass};
 use oriole_isa::{AccessPlace, Control, Instruction, Opcode, Operand, OperandValue, RegFile, accesses};
 use smallvec::SmallVec;
 
-use super::Register;
+use super::HazardRegister;
 
 /// An access to one register, through the port that determines its latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegAccess {
-    pub register: Register,
+pub struct HazardAccess {
+    pub register: HazardRegister,
     pub port: Port,
 }
 
 /// An instruction: its register accesses and its control word.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct HazardStep {
     pub class: SchedClass,
     pub control: Control,
-    pub reads: SmallVec<[RegAccess; 8]>,
-    pub writes: SmallVec<[RegAccess; 4]>,
+    pub reads: SmallVec<[HazardAccess; 8]>,
+    pub writes: SmallVec<[HazardAccess; 4]>,
     /// Whether it has a guard that is not always true.
     pub guarded: bool,
     /// The guard predicate, and whether it must be false for the instruction to execute; `None` for no guard and for uniform guards.
-    pub guard: Option<(Register, bool)>,
+    pub guard: Option<(HazardRegister, bool)>,
     /// Whether its results have variable latency and need a scoreboard.
     pub results_wait: bool,
     /// Whether its operands are read late, so that overwriting them needs a scoreboard.
@@ -45,7 +45,7 @@ pub struct Step {
     /// Cycles from its issue until a wait for its scoreboard takes effect.
     pub scoreboard_stall: u8,
     /// Reuse-cache entries it reads through: (entry, register, whether `.reuse` keeps the value).
-    pub cached: SmallVec<[(ReuseEntry, Register, bool); 3]>,
+    pub cached: SmallVec<[(ReuseEntry, HazardRegister, bool); 3]>,
     /// Whether its active threads exit.
     pub ends: bool,
     /// Its part in matrix products of a warpgroup.
@@ -61,14 +61,14 @@ pub enum WarpgroupRole {
     Product,
 }
 
-impl Step {
+impl HazardStep {
     /// Extracts the facts from a decoded instruction.
-    pub fn new(instruction: &Instruction, model: &Model) -> Step {
+    pub fn new(instruction: &Instruction, model: &Model) -> HazardStep {
         let class = SchedClass::of(instruction);
         let is_redux = instruction.opcode == Opcode::REDUX;
         let written = instruction.written();
         let slot_of = |operand: u8| written.iter().take(usize::from(operand)).filter(|&&written| !written).count();
-        let mut step = Step {
+        let mut step = HazardStep {
             class,
             control: instruction.control,
             reads: SmallVec::new(),
@@ -91,7 +91,7 @@ impl Step {
         };
         for access in accesses(instruction) {
             for (part, number) in access.registers().enumerate() {
-                let Some(register) = Register::new(access.file, number) else { continue };
+                let Some(register) = HazardRegister::new(access.file, number) else { continue };
                 let port = match (access.place, access.written) {
                     (AccessPlace::Guard, _) => Some(Classes::get().guard_port(access.file == RegFile::UniformPredicate)),
                     (AccessPlace::Plain(operand) | AccessPlace::Address(operand), false) => {
@@ -101,9 +101,9 @@ impl Step {
                 };
                 let Some(port) = port else { continue };
                 if access.written {
-                    step.writes.push(RegAccess { register, port });
+                    step.writes.push(HazardAccess { register, port });
                 } else {
-                    step.reads.push(RegAccess { register, port });
+                    step.reads.push(HazardAccess { register, port });
                 }
             }
         }
@@ -122,7 +122,7 @@ const COPY_ORDER: u8 = REDUX_ORDER - 1;
 /// Index of the counter of warpgroup matrix-product groups, after the six scoreboards.
 const MATRIX_GROUPS: u8 = 6;
 
-/// Returns the part of an instruction in matrix products of a warpgroup; see [`Step::warpgroup`].
+/// Returns the part of an instruction in matrix products of a warpgroup; see [`HazardStep::warpgroup`].
 fn warpgroup_role(instruction: &Instruction) -> Option<WarpgroupRole> {
     let is_fence = instruction.opcode == Opcode::WARPGROUP && instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".ARRIVE");
     match is_fence {
@@ -136,7 +136,7 @@ fn is_matrix_group(instruction: &Instruction) -> bool {
     matches!(instruction.opcode, Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA)
 }
 
-/// Returns the scoreboards an instruction sets; see [`Step::sets_scoreboards`].
+/// Returns the scoreboards an instruction sets; see [`HazardStep::sets_scoreboards`].
 fn scoreboards_set_by(instruction: &Instruction) -> (u8, u8) {
     // Index 6 does not exist in hardware and signals nothing.
     let bit = |scoreboard: Option<u8>| scoreboard.filter(|&index| index < MATRIX_GROUPS).map_or(0, |index| 1 << index);
@@ -161,7 +161,7 @@ pub struct ReuseEntry {
 }
 
 /// Returns the reuse-cache entries an instruction reads through; none for units without a cache, which do not affect the other caches.
-fn cached(instruction: &Instruction, class: SchedClass, rules: &ControlRules) -> SmallVec<[(ReuseEntry, Register, bool); 3]> {
+fn cached(instruction: &Instruction, class: SchedClass, rules: &ControlRules) -> SmallVec<[(ReuseEntry, HazardRegister, bool); 3]> {
     let mut entries = SmallVec::new();
     let Some(cache) = rules.reuse_cache(class) else { return entries };
     for access in accesses(instruction).iter().filter(|access| !access.written && access.file == RegFile::General) {
@@ -169,7 +169,7 @@ fn cached(instruction: &Instruction, class: SchedClass, rules: &ControlRules) ->
         let Some(slot) = instruction.reuse_slot(operand) else { continue };
         for number in access.registers() {
             let entry = ReuseEntry { cache, slot, bank: rules.register_bank(number) };
-            entries.extend(Register::new(access.file, number).map(|register| (entry, register, instruction.operands[operand].reuse)));
+            entries.extend(HazardRegister::new(access.file, number).map(|register| (entry, register, instruction.operands[operand].reuse)));
         }
     }
     entries
@@ -199,7 +199,7 @@ fn drained_queue(instruction: &Instruction, model: &Model) -> Option<u8> {
     barrier_queue(instruction, model).filter(|_| instruction.modifiers.iter().all(waits))
 }
 
-/// Decodes an instruction that waits for a count; see [`Step::count_wait`].
+/// Decodes an instruction that waits for a count; see [`HazardStep::count_wait`].
 fn count_wait(instruction: &Instruction) -> Option<(u8, u32)> {
     let number = |at: usize| match instruction.operands.get(at)?.value {
         OperandValue::Integer(number) => u32::try_from(number).ok(),
@@ -214,7 +214,7 @@ fn count_wait(instruction: &Instruction) -> Option<(u8, u32)> {
     }
 }
 
-/// Decodes the set of scoreboards of `DEPBAR`; see [`Step::also_waits`].
+/// Decodes the set of scoreboards of `DEPBAR`; see [`HazardStep::also_waits`].
 fn also_waits(instruction: &Instruction) -> u8 {
     let set = instruction.operands.iter().find_map(|operand| match operand.value {
         OperandValue::Set(bits) if instruction.opcode == Opcode::DEPBAR => Some(bits as u8),
@@ -223,11 +223,11 @@ fn also_waits(instruction: &Instruction) -> u8 {
     set.unwrap_or(0) & ((1 << MATRIX_GROUPS) - 1)
 }
 
-/// Decodes the guard; see [`Step::guard`].
-fn guard_of(instruction: &Instruction) -> Option<(Register, bool)> {
+/// Decodes the guard; see [`HazardStep::guard`].
+fn guard_of(instruction: &Instruction) -> Option<(HazardRegister, bool)> {
     let guard = instruction.guard;
     if guard.uniform || guard.predicate == 7 {
         return None;
     }
-    Some((Register::new(RegFile::Predicate, guard.predicate.into())?, guard.negated))
+    Some((HazardRegister::new(RegFile::Predicate, guard.predicate.into())?, guard.negated))
 }

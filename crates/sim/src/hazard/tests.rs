@@ -3,7 +3,7 @@
 use oriole_hardware::Model;
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse};
 
-use super::{Dependence, Finding, Mask, Problem, Register, Severity, Step, Tracker, check_function};
+use super::{Dependence, HazardFinding, HazardRegister, HazardSeverity, HazardStep, Mask, Problem, Tracker, check_function};
 
 fn target() -> Target {
     Target::parse("sm_90a").unwrap()
@@ -19,24 +19,24 @@ fn instructions(lines: &[&str]) -> Vec<Instruction> {
     lines.iter().map(read).collect()
 }
 
-fn steps(lines: &[&str]) -> Vec<Step> {
-    instructions(lines).iter().map(|instruction| Step::new(instruction, Model::of(target()))).collect()
+fn steps(lines: &[&str]) -> Vec<HazardStep> {
+    instructions(lines).iter().map(|instruction| HazardStep::new(instruction, Model::of(target()))).collect()
 }
 
 /// Issues steps by index for groups of threads and returns the findings.
-fn issue(steps: &[Step], path: impl IntoIterator<Item = (usize, Mask)>) -> Vec<Finding> {
+fn issue(steps: &[HazardStep], path: impl IntoIterator<Item = (usize, Mask)>) -> Vec<HazardFinding> {
     let mut tracker = Tracker::new(Model::of(target()));
     let mut findings = Vec::new();
     for (number, group) in path {
         tracker.issue_for(steps, number, group, group, &mut |finding| findings.push(finding));
-        assert!(tracker.in_flight_count() <= 1024, "{} flights are remembered", tracker.in_flight_count());
+        assert!(tracker.in_flight_count() <= 1024, "{} instructions are recorded", tracker.in_flight_count());
     }
     findings
 }
 
-fn too_soon(first: usize, second: usize, cycles: u32) -> Finding {
-    let register = Register(4);
-    Finding { first, second, problem: Problem::TooSoon { kind: Dependence::ReadAfterWrite, register, cycles, needed: 4 } }
+fn too_soon(first: usize, second: usize, cycles: u32) -> HazardFinding {
+    let register = HazardRegister(4);
+    HazardFinding { first, second, problem: Problem::TooSoon { kind: Dependence::ReadAfterWrite, register, cycles, needed: 4 } }
 }
 
 const SUM: [&str; 2] = ["B------:R-:W-:-:S02 IADD3 R4, R4, R0, RZ", "B------:R-:W-:-:S05 IADD3 R5, R4, R0, RZ"];
@@ -80,8 +80,8 @@ fn long_runs_need_little_memory_and_forget_nothing() {
     ]);
     let work = (0..100_000).flat_map(|_| [(1, !0), (2, !0)]);
     let found = issue(&steps, [(0, !0)].into_iter().chain(work).chain([(3, !0)]));
-    let problem = Problem::NotWaited { kind: Dependence::ReadAfterWrite, register: Register(6), scoreboard: 0 };
-    assert_eq!(found, [Finding { first: 0, second: 3, problem }]);
+    let problem = Problem::NotWaited { kind: Dependence::ReadAfterWrite, register: HazardRegister(6), scoreboard: 0 };
+    assert_eq!(found, [HazardFinding { first: 0, second: 3, problem }]);
 }
 
 #[test]
@@ -95,8 +95,8 @@ fn long_alternation_needs_little_memory() {
 fn wait_for_unset_scoreboard_is_a_note() {
     let code = instructions(&["B-----5:R-:W-:-:S05 IADD3 R10, R8, R10, RZ", "B------:R-:W-:-:S05 EXIT"]);
     let found = check_function(&code, &[0], &|_| Vec::new(), Model::of(target()));
-    assert_eq!(found, [Finding { first: 0, second: 0, problem: Problem::NeverSet { scoreboard: 5 } }]);
-    assert_eq!(found[0].problem.severity(), Severity::Note);
+    assert_eq!(found, [HazardFinding { first: 0, second: 0, problem: Problem::NeverSet { scoreboard: 5 } }]);
+    assert_eq!(found[0].problem.severity(), HazardSeverity::Note);
 }
 
 #[test]
@@ -209,14 +209,14 @@ fn many_calls_of_one_function_are_followed() {
     code[early].control.stall = 1;
     code[early + 1].control.stall = 1;
     let found = check(&code);
-    let is_early = |finding: &Finding| finding.first == early && matches!(finding.problem, Problem::TooSoon { .. });
+    let is_early = |finding: &HazardFinding| finding.first == early && matches!(finding.problem, Problem::TooSoon { .. });
     assert!(!found.is_empty() && found.iter().all(is_early), "{:?}", &found[..found.len().min(3)]);
 }
 
 /// Returns the reads of results that the code does not wait for, as (writer, reader, scoreboard).
 fn not_waited(lines: &[&str]) -> Vec<(usize, usize, u8)> {
     let found = check_function(&instructions(lines), &[0], &|_| Vec::new(), Model::of(target()));
-    let not_waited = |finding: Finding| match finding.problem {
+    let not_waited = |finding: HazardFinding| match finding.problem {
         Problem::NotWaited { kind: Dependence::ReadAfterWrite, scoreboard, .. } => Some((finding.first, finding.second, scoreboard)),
         _ => None,
     };
@@ -284,7 +284,7 @@ fn counts_cover_each_in_order_group_apart() {
     let exit = "B------:R-:W-:-:S05 EXIT";
     let all = |lines: &[&str]| issue(&steps(lines), (0..lines.len()).map(|number| (number, !0)));
     let not_waited = |lines: &[&str]| -> Vec<(usize, usize)> {
-        let is_not_waited = |finding: &Finding| matches!(finding.problem, Problem::NotWaited { .. });
+        let is_not_waited = |finding: &HazardFinding| matches!(finding.problem, Problem::NotWaited { .. });
         all(lines).into_iter().filter(is_not_waited).map(|finding| (finding.first, finding.second)).collect()
     };
     assert_eq!(all(&[store, group, group, count, exit]), []);
@@ -296,5 +296,5 @@ fn counts_cover_each_in_order_group_apart() {
     let loads = ["B------:R-:W0:-:S02 LDG.E R8, desc[UR4][R2.64]", "B------:R-:W0:-:S02 LDG.E R9, desc[UR4][R2.64]"];
     assert_eq!(not_waited(&[loads[0], loads[1], count, "B------:R-:W-:-:S05 MOV R10, R8", exit]), [(0, 3)]);
     let special = all(&["B------:R-:W0:-:S02 LDS R8, [R9]", "B------:R-:W0:-:S02 S2R R10, SR_TID.X", count, exit]);
-    assert_eq!(special, [Finding { first: 1, second: 2, problem: Problem::CountOutOfOrder { scoreboard: 0 } }]);
+    assert_eq!(special, [HazardFinding { first: 1, second: 2, problem: Problem::CountOutOfOrder { scoreboard: 0 } }]);
 }

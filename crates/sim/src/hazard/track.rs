@@ -9,7 +9,7 @@
 //! however many cycles pass, as if it took forever.
 //!
 //! A scoreboard is a counter: waiting for zero waits for all earlier setters. Instructions of one in-order group
-//! ([`Step::result_order_group`] for results, [`Step::read_order_group`] for operand reads) complete in issue order, so a wait for one of
+//! ([`HazardStep::result_order_group`] for results, [`HazardStep::read_order_group`] for operand reads) complete in issue order, so a wait for one of
 //! them also covers the earlier ones.
 //!
 //! Each access carries the mask of threads that execute it. Only accesses of common threads conflict; scoreboards are shared by the warp.
@@ -28,12 +28,12 @@ use oriole_hardware::{DependenceKind, Model};
 use oriole_isa::{Control, RegFile};
 use smallvec::SmallVec;
 
-use super::boundary::{BoundaryState, InFlightAtBoundary, Pending, share_scoreboards};
+use super::boundary::{BoundaryInst, BoundaryState, Pending, share_scoreboards};
 use super::lanes::{ALL, Mask, Pauses};
-use super::reuse::{self, Cache};
-use super::signals::Signals;
-use super::step::{RegAccess, Step, WarpgroupRole};
-use super::{Finding, Problem, REGISTERS, Register};
+use super::reuse::{self, ReuseCacheContents};
+use super::signals::ScoreboardSets;
+use super::step::{HazardAccess, HazardStep, WarpgroupRole};
+use super::{HazardFinding, HazardRegister, Problem, REGISTERS};
 
 /// Upper bound of all fixed latencies, in cycles: older instructions of fixed latency are no longer in flight.
 pub(super) const MAX_FIXED_LATENCY: i64 = 64;
@@ -51,7 +51,7 @@ const MAX_READS: usize = 8;
 const READ_WINDOW: usize = 64;
 /// Highest count of a scoreboard. `DEPBAR.LE` cannot refer to older setters individually.
 const DEEPEST_COUNT: usize = 64;
-/// Maximum of [`InFlightAtBoundary::commits`]; no wait leaves more groups of matrix products pending.
+/// Maximum of [`BoundaryInst::commits`]; no wait leaves more groups of matrix products pending.
 pub(super) const MAX_COMMITS: u8 = 16;
 /// Minimum number of recorded instructions before [`Tracker::compact`] removes those that no longer matter.
 const MIN_COMPACT: usize = 512;
@@ -68,9 +68,9 @@ struct InFlight {
     group: Mask,
     /// Position in issue order on this path; 0 if the order is unknown after a merge of paths.
     rank: u32,
-    /// See [`InFlightAtBoundary::in_order_guarantee`].
+    /// See [`BoundaryInst::in_order_guarantee`].
     in_order_guarantee: bool,
-    /// See [`InFlightAtBoundary::commits`].
+    /// See [`BoundaryInst::commits`].
     commits: u8,
     results: Pending,
     reads: Pending,
@@ -78,10 +78,10 @@ struct InFlight {
 
 /// An access in flight to one register.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct TrackedAccess {
     /// Index into [`Tracker::in_flight`].
     flight: u32,
-    access: RegAccess,
+    access: HazardAccess,
     write: bool,
     lanes: Mask,
 }
@@ -97,9 +97,9 @@ pub struct Tracker<'a> {
     /// Number of recorded instructions at which the next compaction runs.
     compact_at: usize,
     /// For each register the accesses in flight.
-    entries: Vec<SmallVec<[Entry; 4]>>,
+    entries: Vec<SmallVec<[TrackedAccess; 4]>>,
     /// Registers whose list may be non-empty; may contain duplicates.
-    touched: Vec<Register>,
+    touched: Vec<HazardRegister>,
     /// For each scoreboard the instructions that set it and have not been waited for, in issue order.
     setters: [Vec<u32>; SCOREBOARDS],
     /// For each scoreboard the instructions that do not set it themselves, but that a later instruction of the same in-order group covers
@@ -112,7 +112,7 @@ pub struct Tracker<'a> {
     /// Rank of the last write of each predicate.
     predicate_written: [u32; 8],
     pauses: Pauses,
-    cache: Cache,
+    cache: ReuseCacheContents,
     /// Scoreboards that were set so far, one bit each.
     scoreboards_set: u8,
     /// A block barrier that is draining a memory queue: the queue, the barrier's rank, and its cycle of issue.
@@ -121,7 +121,7 @@ pub struct Tracker<'a> {
     matrix_order: Option<u8>,
     /// General registers with an access that was not complete at the last fence of matrix products: the register, and the instruction of
     /// the access.
-    open_at_fence: Vec<(Register, u32)>,
+    open_at_fence: Vec<(HazardRegister, u32)>,
     /// Whether the current instruction surely executes: it has no guard, or the active threads are known.
     always_executes: bool,
 }
@@ -143,7 +143,7 @@ impl<'a> Tracker<'a> {
             reads_done: [0; GROUPS],
             predicate_written: [0; 8],
             pauses: Pauses::new(),
-            cache: Cache::default(),
+            cache: ReuseCacheContents::default(),
             scoreboards_set: 0,
             draining: None,
             matrix_order: None,
@@ -153,7 +153,7 @@ impl<'a> Tracker<'a> {
     }
 
     /// Starts a new path with the given state.
-    pub fn enter(&mut self, steps: &[Step], boundary: &BoundaryState) {
+    pub fn enter(&mut self, steps: &[HazardStep], boundary: &BoundaryState) {
         let carried = &boundary.in_flight;
         self.pauses.clear();
         self.cache.kept.clone_from(&boundary.kept);
@@ -170,9 +170,9 @@ impl<'a> Tracker<'a> {
         (self.results_done, self.reads_done) = ([0; GROUPS], [0; GROUPS]);
         // A guard predicate may have been written anywhere before: do not pair opposite guards across the boundary.
         self.predicate_written = [self.rank; 8];
-        let mut in_order: SmallVec<[&InFlightAtBoundary; 16]> = carried.iter().collect();
+        let mut in_order: SmallVec<[&BoundaryInst; 16]> = carried.iter().collect();
         in_order.sort_by_key(|one| one.rank);
-        for &&InFlightAtBoundary { step, age, results, reads, rank, in_order_guarantee, commits } in &in_order {
+        for &&BoundaryInst { step, age, results, reads, rank, in_order_guarantee, commits } in &in_order {
             self.record_in_flight(
                 steps,
                 InFlight { step, issued: -i64::from(age), pauses: 0, group: ALL, rank, in_order_guarantee, commits, results, reads },
@@ -182,17 +182,17 @@ impl<'a> Tracker<'a> {
     }
 
     /// Returns the state at the end of the path.
-    pub fn leave(&mut self, steps: &[Step]) -> BoundaryState {
+    pub fn leave(&mut self, steps: &[HazardStep]) -> BoundaryState {
         self.end_draining();
         let used = self.used();
-        let mut carried: Vec<InFlightAtBoundary> = self
+        let mut carried: Vec<BoundaryInst> = self
             .in_flight
             .iter()
             .zip(&used)
             // Recent instructions are kept even if no list refers to them: after a merge with a path on which they are still pending, a
             // wait for them covers earlier instructions of their in-order group.
             .filter(|(flight, used)| **used || self.now - flight.issued < MAX_FIXED_LATENCY)
-            .map(|(flight, _)| InFlightAtBoundary {
+            .map(|(flight, _)| BoundaryInst {
                 step: flight.step,
                 age: (self.now - flight.issued).min(MAX_FIXED_LATENCY) as u8,
                 results: self.results_of(steps, flight),
@@ -222,7 +222,7 @@ impl<'a> Tracker<'a> {
             let same = one.step == older.step;
             if same {
                 let rank = one.rank;
-                *one = InFlightAtBoundary { rank, in_order_guarantee: one.in_order_guarantee, ..one.merge(*older) };
+                *one = BoundaryInst { rank, in_order_guarantee: one.in_order_guarantee, ..one.merge(*older) };
             }
             same
         });
@@ -231,23 +231,36 @@ impl<'a> Tracker<'a> {
     }
 
     /// Issues the next instruction of the path for the whole warp; hazards are passed to `report`.
-    pub fn issue(&mut self, steps: &[Step], number: usize, report: &mut dyn FnMut(Finding)) {
+    pub fn issue(&mut self, steps: &[HazardStep], number: usize, report: &mut dyn FnMut(HazardFinding)) {
         self.advance(steps, number, (ALL, ALL), !steps[number].guarded, report);
     }
 
     /// Issues the next instruction for the threads of `group`; its guard holds for the threads of `active`.
-    pub fn issue_for(&mut self, steps: &[Step], number: usize, group: Mask, active: Mask, report: &mut dyn FnMut(Finding)) {
+    pub(crate) fn issue_for(
+        &mut self,
+        steps: &[HazardStep],
+        number: usize,
+        group: Mask,
+        active: Mask,
+        report: &mut dyn FnMut(HazardFinding),
+    ) {
         self.advance(steps, number, (group, active), true, report);
+    }
+
+    /// Returns the number of recorded instructions.
+    #[cfg(test)]
+    pub(super) fn in_flight_count(&self) -> usize {
+        self.in_flight.len()
     }
 
     /// Advances the path by one instruction: waits first, then checks its accesses, then records it as in flight.
     fn advance(
         &mut self,
-        steps: &[Step],
+        steps: &[HazardStep],
         number: usize,
         (group, active): (Mask, Mask),
         always_executes: bool,
-        report: &mut dyn FnMut(Finding),
+        report: &mut dyn FnMut(HazardFinding),
     ) {
         self.always_executes = always_executes;
         let step = &steps[number];
@@ -266,7 +279,7 @@ impl<'a> Tracker<'a> {
             self.wait(steps, number, usize::from(scoreboard), count as usize, report);
         }
         if is_ignored(step.control) {
-            report(Finding { second: number, first: number, problem: Problem::StallIgnored { stall: step.control.stall } });
+            report(HazardFinding { second: number, first: number, problem: Problem::StallIgnored { stall: step.control.stall } });
         }
         self.cache.issue(number, step, active, report);
         for access in &step.reads {
@@ -285,8 +298,8 @@ impl<'a> Tracker<'a> {
         }
         // A write barrier is released after the operands were read, so it also signals the reads.
         let (write, read) = step.sets_scoreboards;
-        let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(Signals::any_of(write)) };
-        let reads = if step.reads.is_empty() { Pending::Done } else { Pending::Until(Signals::any_of(write | read)) };
+        let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(ScoreboardSets::any_of(write)) };
+        let reads = if step.reads.is_empty() { Pending::Done } else { Pending::Until(ScoreboardSets::any_of(write | read)) };
         let (issued, pauses, rank) = (self.now, self.pauses.current(), self.rank);
         self.record_in_flight(
             steps,
@@ -306,7 +319,7 @@ impl<'a> Tracker<'a> {
     }
 
     /// Notes the registers whose accesses by other instructions than matrix products are not complete at a fence of matrix products.
-    fn note_open_accesses(&mut self, steps: &[Step]) {
+    fn note_open_accesses(&mut self, steps: &[HazardStep]) {
         self.open_at_fence.clear();
         for &register in self.touched.iter().filter(|register| register.file() == RegFile::General) {
             for entry in &self.entries[usize::from(register.0)] {
@@ -327,17 +340,17 @@ impl<'a> Tracker<'a> {
 
     /// Reports registers of a matrix product that were in use at its fence, even if the warp has waited for them since: the product may
     /// access them as soon as another warp of the warpgroup issues it.
-    fn check_fence(&self, step: &Step, number: usize, report: &mut dyn FnMut(Finding)) {
+    fn check_fence(&self, step: &HazardStep, number: usize, report: &mut dyn FnMut(HazardFinding)) {
         if self.open_at_fence.is_empty() {
             return;
         }
-        let mut registers: Vec<Register> = step.reads.iter().chain(&step.writes).map(|access| access.register).collect();
+        let mut registers: Vec<HazardRegister> = step.reads.iter().chain(&step.writes).map(|access| access.register).collect();
         registers.sort_unstable();
         registers.dedup();
         for register in registers {
             let first = self.open_at_fence.partition_point(|&(open, _)| open < register);
             if let Some(&(_, first)) = self.open_at_fence.get(first).filter(|(open, _)| *open == register) {
-                report(Finding { second: number, first: first as usize, problem: Problem::OpenAtFence { register } });
+                report(HazardFinding { second: number, first: first as usize, problem: Problem::OpenAtFence { register } });
             }
         }
     }
@@ -372,13 +385,8 @@ impl<'a> Tracker<'a> {
         used
     }
 
-    /// Returns the number of recorded instructions.
-    pub fn in_flight_count(&self) -> usize {
-        self.in_flight.len()
-    }
-
     /// Records an instruction as in flight: with its scoreboards, and with each register that it accesses.
-    fn record_in_flight(&mut self, steps: &[Step], flight: InFlight, active: Mask) {
+    fn record_in_flight(&mut self, steps: &[HazardStep], flight: InFlight, active: Mask) {
         let step = &steps[flight.step as usize];
         let number = self.in_flight.len() as u32;
         let mask_of = |pending: Pending| if let Pending::Until(signals) = pending { signals.scoreboards() } else { 0 };
@@ -395,7 +403,7 @@ impl<'a> Tracker<'a> {
         }
         self.in_flight.push(flight);
         let live_reads = flight.reads != Pending::Done;
-        let reads = step.reads.iter().filter(|_| live_reads).map(|&access| Entry {
+        let reads = step.reads.iter().filter(|_| live_reads).map(|&access| TrackedAccess {
             flight: number,
             access,
             write: false,
@@ -403,7 +411,7 @@ impl<'a> Tracker<'a> {
         });
         let live_results = flight.results != Pending::Done;
         let writes =
-            step.writes.iter().filter(|_| live_results).map(|&access| Entry { flight: number, access, write: true, lanes: active });
+            step.writes.iter().filter(|_| live_results).map(|&access| TrackedAccess { flight: number, access, write: true, lanes: active });
         for entry in reads.chain(writes).filter(|entry| entry.lanes != 0) {
             let list = &mut self.entries[usize::from(entry.access.register.0)];
             if list.is_empty() {
@@ -424,7 +432,7 @@ impl<'a> Tracker<'a> {
     }
 
     /// Returns when the results of an instruction are complete, including what its in-order group implies.
-    fn results_of(&self, steps: &[Step], flight: &InFlight) -> Pending {
+    fn results_of(&self, steps: &[HazardStep], flight: &InFlight) -> Pending {
         match steps[flight.step as usize].result_order_group {
             Some(group) if flight.rank < self.results_done[usize::from(group)] => Pending::Done,
             _ => flight.results,
@@ -432,7 +440,7 @@ impl<'a> Tracker<'a> {
     }
 
     /// Returns when the operand reads of an instruction are complete. Written results imply that the operands were read.
-    fn reads_of(&self, steps: &[Step], flight: &InFlight) -> Pending {
+    fn reads_of(&self, steps: &[HazardStep], flight: &InFlight) -> Pending {
         match steps[flight.step as usize].read_order_group {
             Some(queue) if flight.rank < self.reads_done[usize::from(queue)] => Pending::Done,
             _ if self.results_of(steps, flight) == Pending::Done && !steps[flight.step as usize].writes.is_empty() => Pending::Done,
@@ -441,7 +449,7 @@ impl<'a> Tracker<'a> {
     }
 
     /// Returns whether the two guards are opposites on an unchanged predicate, so that no thread executes both instructions.
-    fn excludes(&self, flight: &InFlight, before: &Step, after: &Step) -> bool {
+    fn excludes(&self, flight: &InFlight, before: &HazardStep, after: &HazardStep) -> bool {
         match (before.guard, after.guard) {
             (Some((one, negated)), Some((two, other))) => {
                 one == two && negated != other && self.predicate_written[usize::from(one.0 % 8)] <= flight.rank
@@ -453,12 +461,12 @@ impl<'a> Tracker<'a> {
     /// Checks a new access against all accesses in flight to its register; removes those that need no further checks.
     fn check_conflicts(
         &mut self,
-        steps: &[Step],
+        steps: &[HazardStep],
         number: usize,
-        access: RegAccess,
+        access: HazardAccess,
         write: bool,
         lanes: Mask,
-        report: &mut dyn FnMut(Finding),
+        report: &mut dyn FnMut(HazardFinding),
     ) {
         let at = usize::from(access.register.0);
         if self.entries[at].is_empty() || lanes == 0 {
@@ -510,7 +518,7 @@ impl<'a> Tracker<'a> {
             };
             let keep = pending != Pending::Done && (need.scoreboard || cycles < MAX_FIXED_LATENCY);
             if let Some(problem) = problem {
-                report(Finding { second: number, first, problem });
+                report(HazardFinding { second: number, first, problem });
             } else if keep && !(write && self.always_executes) {
                 return true;
             }
@@ -528,7 +536,7 @@ impl<'a> Tracker<'a> {
 /// Returns the threads for which a register is read. Guards and uniform predicates are read for the whole group, all other registers for
 /// the active threads. Uniform registers are shared by the warp, but divergent groups hold warp-uniform values in them, so each group is
 /// checked against its own accesses only.
-fn reading_lanes(step: &Step, access: RegAccess, group: Mask, active: Mask) -> Mask {
+fn reading_lanes(step: &HazardStep, access: HazardAccess, group: Mask, active: Mask) -> Mask {
     let is_guard = step.guard.is_some_and(|(guard, _)| guard == access.register) || access.register.file() == RegFile::UniformPredicate;
     if is_guard { group } else { active }
 }

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::boundary::BoundaryState;
 use super::lanes::{ALL, Mask};
 use super::track::Tracker;
-use super::{Finding, Problem, Severity, Step};
+use super::{HazardFinding, HazardSeverity, HazardStep, Problem};
 use crate::sass::warp::Warp;
 use crate::sass::{Issue, Observer};
 
@@ -23,9 +23,9 @@ use crate::sass::{Issue, Observer};
 pub struct LocatedFinding {
     pub problem: Problem,
     /// The instruction that issues too early.
-    pub second: Line,
+    pub second: WatchLine,
     /// The instruction it should have waited for; `None` if the problem concerns one instruction only.
-    pub first: Option<Line>,
+    pub first: Option<WatchLine>,
     /// Linear index of the block in the grid.
     pub block: u64,
     /// Index of the warp in the block.
@@ -36,7 +36,7 @@ pub struct LocatedFinding {
 
 /// An instruction, as shown to users.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct WatchLine {
     /// Offset in bytes from the start of its function.
     pub offset: u64,
     /// Control word and SASS text.
@@ -55,47 +55,47 @@ impl std::fmt::Display for LocatedFinding {
 }
 
 /// Observer of the simulator that collects hazards.
-pub struct Watch {
+pub struct HazardObserver {
     /// Number of findings after which checking stops.
     limit: usize,
     /// Least severe kind of finding to report.
-    severity: Severity,
+    severity: HazardSeverity,
     found: Vec<LocatedFinding>,
     /// Pairs of instructions and kinds of problem that were already reported.
     seen: FxHashSet<(usize, usize, std::mem::Discriminant<Problem>)>,
     /// All instructions seen so far, in the order of their first execution.
-    steps: Vec<Step>,
-    lines: Vec<Line>,
+    steps: Vec<HazardStep>,
+    lines: Vec<WatchLine>,
     /// Index of the step for each instruction address.
     numbers: FxHashMap<u64, u32>,
     /// Index into `states` of each running warp, by (block, warp).
     warps: FxHashMap<(u64, u32), usize>,
     /// The warp of the last instruction and its index: a cache in front of `warps`.
     last: Option<((u64, u32), usize)>,
-    states: Vec<State>,
+    states: Vec<WatchState>,
     /// Indices of states of warps that have ended, for reuse.
     free: Vec<usize>,
 }
 
 /// The state of one warp.
-struct State {
+struct WatchState {
     tracker: Tracker<'static>,
     /// Threads that have not exited.
     alive: Mask,
 }
 
-impl Default for Watch {
+impl Default for HazardObserver {
     fn default() -> Self {
-        Watch::new()
+        HazardObserver::new()
     }
 }
 
-impl Watch {
+impl HazardObserver {
     /// Makes an observer that reports all hazards and no notes.
-    pub fn new() -> Watch {
-        Watch {
+    pub fn new() -> HazardObserver {
+        HazardObserver {
             limit: usize::MAX,
-            severity: Severity::Hazard,
+            severity: HazardSeverity::Hazard,
             found: Vec::new(),
             seen: FxHashSet::default(),
             steps: Vec::new(),
@@ -109,7 +109,7 @@ impl Watch {
     }
 
     /// Stops checking after `count` findings.
-    pub fn limit(mut self, count: usize) -> Watch {
+    pub fn limit(mut self, count: usize) -> HazardObserver {
         self.limit = count;
         self
     }
@@ -125,10 +125,10 @@ impl Watch {
             return number as usize;
         }
         let number = self.steps.len();
-        self.steps.push(Step::new(issue.instruction, Model::of(issue.target)));
+        self.steps.push(HazardStep::new(issue.instruction, Model::of(issue.target)));
         let offset = issue.address - issue.function;
         let text = oriole_isa::print(issue.word, issue.target, offset).unwrap_or_default();
-        self.lines.push(Line { offset, text: format!("[{}]  {text}", issue.instruction.control) });
+        self.lines.push(WatchLine { offset, text: format!("[{}]  {text}", issue.instruction.control) });
         self.numbers.insert(issue.address, number as u32);
         number
     }
@@ -145,7 +145,7 @@ impl Watch {
             Some(&place) => place,
             None => {
                 let place = self.free.pop().unwrap_or_else(|| {
-                    self.states.push(State { tracker: Tracker::new(Model::of(issue.target)), alive: 0 });
+                    self.states.push(WatchState { tracker: Tracker::new(Model::of(issue.target)), alive: 0 });
                     self.states.len() - 1
                 });
                 self.states[place].alive = issue.group;
@@ -159,7 +159,7 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
+impl Observer for HazardObserver {
     fn issue(&mut self, issue: &Issue<'_>, _: &Warp) {
         if self.found.len() >= self.limit {
             return;
@@ -171,7 +171,7 @@ impl Observer for Watch {
         // If all threads that have not exited run, nothing is paused: exited threads do not count as paused.
         let group = if issue.group == state.alive { ALL } else { issue.group };
         state.tracker.issue_for(&self.steps, number, group, issue.active, &mut |finding| {
-            let Finding { first, second, problem } = finding;
+            let HazardFinding { first, second, problem } = finding;
             if problem.severity() <= severity && seen.insert((first, second, std::mem::discriminant(&problem))) {
                 let line = |number: usize| lines[number].clone();
                 let is_alone = matches!(problem, Problem::NeverSet { .. } | Problem::StallIgnored { .. });

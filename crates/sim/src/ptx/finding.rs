@@ -53,7 +53,7 @@ impl FindingKind {
 
 /// An occurrence of undefined behaviour.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct UndefinedBehavior {
     pub kind: FindingKind,
     pub kernel: String,
     /// Line of the PTX text, from 1; 0 if no single line is responsible.
@@ -63,9 +63,9 @@ pub struct Finding {
     pub message: String,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for UndefinedBehavior {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding { kind, kernel, line, block, thread, message } = self;
+        let UndefinedBehavior { kind, kernel, line, block, thread, message } = self;
         let [bx, by, bz] = block;
         let [tx, ty, tz] = thread;
         write!(f, "{} in {kernel}, line {line}, block ({bx},{by},{bz}), thread ({tx},{ty},{tz}): {message}", kind.name())
@@ -74,23 +74,23 @@ impl fmt::Display for Finding {
 
 /// The reason a module or a launch cannot be run, or was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Error {
+pub enum PtxError {
     /// An instruction or feature that the interpreter does not implement.
     Unsupported { feature: String, line: u32 },
     /// The launch does not match the module.
     Launch(String),
     /// The program cannot continue after this fault. `earlier` has the findings before it.
-    Fault { fault: Finding, earlier: Vec<Finding> },
+    Fault { fault: UndefinedBehavior, earlier: Vec<UndefinedBehavior> },
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for PtxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Unsupported { feature, line } => write!(f, "line {line}: the interpreter does not support {feature}"),
-            Error::Launch(reason) => f.write_str(reason),
-            Error::Fault { fault, .. } => fault.fmt(f),
+            PtxError::Unsupported { feature, line } => write!(f, "line {line}: the interpreter does not support {feature}"),
+            PtxError::Launch(reason) => f.write_str(reason),
+            PtxError::Fault { fault, .. } => fault.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for PtxError {}

@@ -1,7 +1,7 @@
 //! PTX interpreter: executes a module as the manual defines it, and reports behaviour that the manual leaves undefined.
 //!
-//! It is the project's reference for results, so it shares only the front end and `oriole-sem` with the compiler. [`Program::new`] decodes
-//! a checked module once; [`Program::load`] puts its variables into a [`Memory`]; [`Loaded::run`] runs a kernel there.
+//! It is the project's reference for results, so it shares only the front end and `oriole-sem` with the compiler. [`PtxProgram::new`] decodes
+//! a checked module once; [`PtxProgram::load`] puts its variables into a [`GlobalMemory`]; [`Loaded::run`] runs a kernel there.
 //!
 //! ```
 //! use oriole_sim::ptx::{Options, Program};
@@ -55,20 +55,20 @@ mod program;
 mod run;
 mod variables;
 
-pub use finding::{Error, Finding, FindingKind};
+pub use finding::{FindingKind, PtxError, UndefinedBehavior};
 use oriole_kernel_test::KernelTest;
 use oriole_ptx::ast::Module;
 use program::CallTarget;
-pub use program::Program;
-use variables::Image;
+pub use program::PtxProgram;
+use variables::ImageVariable;
 
 use crate::Launch;
-use crate::kernel_test::{self, Failure, Setup};
-use crate::memory::Memory;
+use crate::kernel_test::{self, Setup, TestFailure};
+use crate::memory::GlobalMemory;
 
 /// Which checks a run performs, and its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct PtxOptions {
     /// Report uses of uninitialized values.
     pub undefined_values: bool,
     /// Report data races in shared memory.
@@ -79,28 +79,28 @@ pub struct Options {
     pub heap_bytes: u64,
 }
 
-impl Default for Options {
+impl Default for PtxOptions {
     fn default() -> Self {
-        Options { undefined_values: true, races: true, most_steps: 1 << 33, heap_bytes: 8 << 20 }
+        PtxOptions { undefined_values: true, races: true, most_steps: 1 << 33, heap_bytes: 8 << 20 }
     }
 }
 
 /// The result of a completed run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct PtxReport {
     /// Undefined behaviour that did not stop the run.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<UndefinedBehavior>,
     /// Number of executed instructions, counted once per thread.
     pub instructions: u64,
     /// Text printed by `vprintf`.
     pub output: String,
 }
 
-impl Program {
+impl PtxProgram {
     /// Decodes a module that [`oriole_ptx::check`] accepted. `text` is the module's source, used for line numbers.
     ///
-    /// A function with an unsupported instruction is an error only when a launched kernel needs it; see [`Program::refused`].
-    pub fn new(module: &Module, text: &[u8]) -> Result<Program, Error> {
+    /// A function with an unsupported instruction is an error only when a launched kernel needs it; see [`PtxProgram::refused`].
+    pub fn new(module: &Module, text: &[u8]) -> Result<PtxProgram, PtxError> {
         decode::decode(module, text)
     }
 
@@ -120,7 +120,7 @@ impl Program {
     }
 
     /// Returns the functions that cannot be run, each with the first reason.
-    pub fn refused(&self) -> Vec<(&str, &Error)> {
+    pub fn refused(&self) -> Vec<(&str, &PtxError)> {
         let refused = self.functions.iter().filter_map(|target| match target {
             CallTarget::Refused { name, error } => Some((name.as_str(), error)),
             _ => None,
@@ -130,23 +130,23 @@ impl Program {
 
     /// Runs a kernel test and returns its report if the buffers match. Expected values that the test takes from the interpreter are
     /// computed first, and match by definition.
-    pub fn run_test(&self, test: &KernelTest, options: &Options) -> Result<Report, Failure<Error>> {
+    pub fn run_test(&self, test: &KernelTest, options: &PtxOptions) -> Result<PtxReport, TestFailure<PtxError>> {
         if test.needs_interpreter() {
-            let (complete, _) = self.complete_test(test, options).map_err(Failure::Engine)?;
+            let (complete, _) = self.complete_test(test, options).map_err(TestFailure::Engine)?;
             return self.run_test(&complete, options);
         }
         let mut report = None;
-        let mut engine = |launch: &Launch, memory: &mut Memory| {
+        let mut engine = |launch: &Launch, memory: &mut GlobalMemory| {
             report = Some(self.load(memory).run(launch, memory, options)?);
             Ok(())
         };
         kernel_test::run(test, &mut engine)?;
-        Ok(report.unwrap_or(Report { findings: Vec::new(), instructions: 0, output: String::new() }))
+        Ok(report.unwrap_or(PtxReport { findings: Vec::new(), instructions: 0, output: String::new() }))
     }
 
     /// Returns the test with expected values filled in where it asks for those of the interpreter, and the report of the run that computed
     /// them. The values are meaningless if the report has findings.
-    pub fn complete_test(&self, test: &KernelTest, options: &Options) -> Result<(KernelTest, Report), Error> {
+    pub fn complete_test(&self, test: &KernelTest, options: &PtxOptions) -> Result<(KernelTest, PtxReport), PtxError> {
         let mut setup = Setup::new(test);
         let report = self.load(&mut setup.memory).run(&setup.launch, &mut setup.memory, options)?;
         let mut complete = test.clone();
@@ -159,20 +159,20 @@ impl Program {
     }
 
     /// Puts the global variables into memory.
-    pub fn load(&self, memory: &mut Memory) -> Loaded<'_> {
-        Loaded { program: self, image: self.variables.load(memory) }
+    pub fn load(&self, memory: &mut GlobalMemory) -> LoadedProgram<'_> {
+        LoadedProgram { program: self, image: self.variables.load(memory) }
     }
 }
 
 /// A program whose global variables are in a memory. Variables keep their values between launches.
-pub struct Loaded<'p> {
-    program: &'p Program,
-    image: Image,
+pub struct LoadedProgram<'p> {
+    program: &'p PtxProgram,
+    image: ImageVariable,
 }
 
-impl Loaded<'_> {
+impl LoadedProgram<'_> {
     /// Runs a kernel in the memory that the program was loaded into.
-    pub fn run(&self, launch: &Launch, memory: &mut Memory, options: &Options) -> Result<Report, Error> {
+    pub fn run(&self, launch: &Launch, memory: &mut GlobalMemory, options: &PtxOptions) -> Result<PtxReport, PtxError> {
         run::run(self.program, &self.image, launch, memory, options)
     }
 }

@@ -1,6 +1,6 @@
 //! The executable form of a module: flat code with dense register numbers.
 //!
-//! Every function is decoded once into [`Op`]s in one vector, so a program counter is one index. The operation of an instruction is a
+//! Every function is decoded once into [`PtxOp`]s in one vector, so a program counter is one index. The operation of an instruction is a
 //! closure over functions of `oriole-sem`, chosen at decoding; names, types and modifiers are resolved. An operand is a register of the
 //! frame or an entry of the [pool](Program::pool) of constants. The pool also holds addresses of global variables, which are filled in when
 //! a program is loaded.
@@ -9,46 +9,47 @@ mod matrix;
 
 use rustc_hash::FxHashMap;
 
-use super::finding::Error;
-use crate::image::Outside;
+use super::finding::PtxError;
+use crate::image::OutsideAccess;
 use crate::sampling::Geometry;
-use crate::tensor_map::Operation;
+use crate::tensor_map::ReductionOperation;
 
 pub(crate) use matrix::{
-    Accumulator, Element, Fragment, FragmentMove, GroupMatrix, GroupProduct, Matrix, MatrixKind, Mma, QuadMma, Role, Sparsity,
+    AccumulatorType, Element, FragmentMove, GroupMatrix, GroupProduct, MatrixKind, MatrixRole, MatrixTransfer, Mma, PtxSparsity, QuadMma,
+    WmmaFragment,
 };
 
 /// Index of a register in a frame. A 128-bit register occupies two, a vector register one or two per element.
-pub(crate) type Slot = u32;
+pub(crate) type RegisterSlot = u32;
 
 /// The carry flag, which `add.cc` writes and `addc` reads.
-pub(crate) const CARRY: Slot = 0;
+pub(crate) const CARRY: RegisterSlot = 0;
 /// Receives unused results (`_`).
-pub(crate) const SINK: Slot = 1;
+pub(crate) const SINK: RegisterSlot = 1;
 /// First of the temporaries, which live within one PTX instruction.
-pub(crate) const FIRST_TEMPORARY: Slot = 2;
+pub(crate) const FIRST_TEMPORARY: RegisterSlot = 2;
 /// First slot of the program's own registers.
-pub(crate) const FIRST_REGISTER: Slot = 66;
+pub(crate) const FIRST_REGISTER: RegisterSlot = 66;
 
 /// A source operand: a register, or an entry of the constant pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Source(u32);
+pub(crate) struct PtxSource(u32);
 
 /// Tag bit of pool entries.
 const IN_POOL: u32 = 1 << 31;
 
-impl Source {
-    pub(crate) fn register(slot: Slot) -> Source {
-        Source(slot)
+impl PtxSource {
+    pub(crate) fn register(slot: RegisterSlot) -> PtxSource {
+        PtxSource(slot)
     }
 
-    pub(crate) fn pool(index: u32) -> Source {
-        Source(index | IN_POOL)
+    pub(crate) fn pool(index: u32) -> PtxSource {
+        PtxSource(index | IN_POOL)
     }
 
     /// Returns the register as `Ok`, or the pool index as `Err`.
     #[inline]
-    pub(crate) fn place(self) -> Result<Slot, usize> {
+    pub(crate) fn place(self) -> Result<RegisterSlot, usize> {
         if self.0 & IN_POOL == 0 { Ok(self.0) } else { Err((self.0 & !IN_POOL) as usize) }
     }
 }
@@ -64,7 +65,7 @@ pub(crate) enum Pure {
     Two(Function2),
     Three(Function3),
     /// Up to five operands and two results; the field is the slot of the second result.
-    Many(FunctionN, Slot),
+    Many(FunctionN, RegisterSlot),
 }
 
 /// How undefined bits of the operands propagate to the result.
@@ -86,44 +87,44 @@ pub(crate) enum Taint {
 
 /// The guard predicate of an instruction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Guard {
-    pub(crate) slot: Slot,
+pub(crate) struct GuardPredicate {
+    pub(crate) slot: RegisterSlot,
     pub(crate) negated: bool,
 }
 
 /// A decoded instruction.
-pub(crate) struct Op {
-    pub(crate) guard: Option<Guard>,
+pub(crate) struct PtxOp {
+    pub(crate) guard: Option<GuardPredicate>,
     /// Line in the PTX text, from 1.
     pub(crate) line: u32,
-    pub(crate) action: Action,
+    pub(crate) action: PtxAction,
 }
 
 /// The effect of an instruction.
-pub(crate) enum Action {
+pub(crate) enum PtxAction {
     /// Computes registers from registers.
     Compute {
-        destination: Slot,
-        sources: [Source; 5],
+        destination: RegisterSlot,
+        sources: [PtxSource; 5],
         function: Pure,
         taint: Taint,
     },
     /// Reads a special register.
     Special {
-        destination: Slot,
-        register: Special,
+        destination: RegisterSlot,
+        register: PtxSpecialRegister,
     },
     /// Computes the address of a variable in the thread's frame (local memory).
     FrameAddress {
-        destination: Slot,
+        destination: RegisterSlot,
         offset: u32,
     },
     Load(Box<Load>),
     Store(Box<Store>),
-    Atomic(Box<Atomic>),
+    Atomic(Box<PtxAtomic>),
     /// Reads or writes a texture or surface.
     Image(Box<ImageAccess>),
-    Matrix(Box<Matrix>),
+    Matrix(Box<MatrixTransfer>),
     /// Moves a matrix of `wmma` between memory and registers.
     Fragment(Box<FragmentMove>),
     Mma(Box<[Mma]>),
@@ -137,11 +138,11 @@ pub(crate) enum Action {
         all_but: u32,
         uncommitted: bool,
     },
-    Mbarrier(Box<Mbarrier>),
+    Mbarrier(Box<PtxMbarrier>),
     Bulk(Box<Bulk>),
     StoreAsync(Box<StoreAsync>),
     TensorCopy(Box<TensorCopy>),
-    ClusterBarrier(ClusterBarrier),
+    ClusterBarrier(PtxClusterBarrier),
     /// Makes a group of the bulk copies so far.
     CommitBulk,
     /// Waits for all groups of bulk copies except the last `all_but` ones.
@@ -160,10 +161,10 @@ pub(crate) enum Action {
     },
     /// Jumps to the target selected by `index` (`brx.idx`).
     BranchIndexed {
-        index: Source,
+        index: PtxSource,
         targets: Box<[u32]>,
     },
-    Call(Box<Call>),
+    Call(Box<PtxCall>),
     /// Returns from the function with this index.
     Return {
         function: u32,
@@ -171,30 +172,30 @@ pub(crate) enum Action {
     /// Ends the thread.
     Exit,
     Trap,
-    Barrier(Box<Barrier>),
+    Barrier(Box<BarrierArrival>),
     /// A warp-synchronous operation: the threads of a mask wait for each other.
-    Together(Box<Together>),
+    Together(Box<WarpSyncOperation>),
     /// Returns the mask of threads that currently execute together.
     ActiveMask {
-        destination: Slot,
+        destination: RegisterSlot,
     },
     /// Allocates stack memory.
     Alloca {
-        destination: Slot,
-        size: Source,
+        destination: RegisterSlot,
+        size: PtxSource,
         align: u32,
     },
     StackSave {
-        destination: Slot,
+        destination: RegisterSlot,
     },
     StackRestore {
-        source: Source,
+        source: PtxSource,
     },
 }
 
 /// The memory space of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Space {
+pub(crate) enum PtxSpace {
     Generic,
     Global,
     /// The shared memory of the block.
@@ -209,9 +210,9 @@ pub(crate) enum Space {
 
 /// An address: a source value plus a constant, plus the start of the thread's frame if `in_frame`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Address {
-    pub(crate) space: Space,
-    pub(crate) base: Source,
+pub(crate) struct PtxAddress {
+    pub(crate) space: PtxSpace,
+    pub(crate) base: PtxSource,
     pub(crate) offset: i64,
     pub(crate) in_frame: bool,
 }
@@ -227,23 +228,23 @@ pub(crate) struct Ordering {
 
 /// A load of one or more elements.
 pub(crate) struct Load {
-    pub(crate) address: Address,
+    pub(crate) address: PtxAddress,
     pub(crate) element_bytes: u8,
     /// Bits to which elements are sign-extended; 0 for zero extension.
     pub(crate) sign_bits: u8,
     /// Destination of each element; `None` for `_`. A 128-bit element also fills the next register.
-    pub(crate) destinations: Box<[Option<Slot>]>,
+    pub(crate) destinations: Box<[Option<RegisterSlot>]>,
     pub(crate) ordering: Ordering,
 }
 
 /// A store of one or more elements.
 pub(crate) struct Store {
-    pub(crate) address: Address,
+    pub(crate) address: PtxAddress,
     pub(crate) element_bytes: u8,
     /// Value of each element, or its lower half if it has 128 bits; `None` for `_`, which leaves memory unchanged.
-    pub(crate) values: Box<[Option<Source>]>,
+    pub(crate) values: Box<[Option<PtxSource>]>,
     /// Upper half of each 128-bit element.
-    pub(crate) upper: Box<[Source]>,
+    pub(crate) upper: Box<[PtxSource]>,
     pub(crate) ordering: Ordering,
 }
 
@@ -251,12 +252,12 @@ pub(crate) struct Store {
 pub(crate) type Update = Box<dyn Fn(u128, u128, u128) -> u128 + Send + Sync>;
 
 /// An atomic operation on one or more elements.
-pub(crate) struct Atomic {
-    pub(crate) address: Address,
+pub(crate) struct PtxAtomic {
+    pub(crate) address: PtxAddress,
     pub(crate) element_bytes: u8,
-    pub(crate) destinations: Box<[Option<Slot>]>,
+    pub(crate) destinations: Box<[Option<RegisterSlot>]>,
     /// For each element two operands (the second for compare-and-swap), each as lower and upper half.
-    pub(crate) operands: Box<[[[Source; 2]; 2]]>,
+    pub(crate) operands: Box<[[[PtxSource; 2]; 2]]>,
     pub(crate) update: Update,
     /// The update in global memory, if it differs there.
     pub(crate) update_global: Option<Update>,
@@ -266,19 +267,19 @@ pub(crate) struct Atomic {
 /// An access to a texture or surface.
 pub(crate) struct ImageAccess {
     pub(crate) kind: ImageAccessKind,
-    pub(crate) handle: Source,
+    pub(crate) handle: PtxSource,
     /// The index of textures with layers, then the coordinates.
-    pub(crate) coordinates: Box<[Source]>,
+    pub(crate) coordinates: Box<[PtxSource]>,
     /// The level of a fetch that names one.
-    pub(crate) level: Option<Source>,
+    pub(crate) level: Option<PtxSource>,
     /// Whether derivatives of the coordinates give the level.
     pub(crate) has_gradient: bool,
     /// The offsets in texels, one for each dimension; none if the instruction has none.
-    pub(crate) offsets: Box<[Source]>,
+    pub(crate) offsets: Box<[PtxSource]>,
     /// Destination of each element; `None` for `_`.
-    pub(crate) destinations: Box<[Option<Slot>]>,
+    pub(crate) destinations: Box<[Option<RegisterSlot>]>,
     /// The elements to store; none for a load.
-    pub(crate) values: Box<[Source]>,
+    pub(crate) values: Box<[PtxSource]>,
 }
 
 /// The kind of an access to a texture or surface.
@@ -291,25 +292,25 @@ pub(crate) enum ImageAccessKind {
     /// A component of the four texels around float coordinates.
     Gather(Geometry, usize),
     /// A load or store of elements of a number of bytes.
-    Surface { element_bytes: u8, outside: Outside },
+    Surface { element_bytes: u8, outside: OutsideAccess },
     /// The size along an axis.
     Size(usize),
 }
 
 /// `cp.async`
 pub(crate) struct CopyAsync {
-    pub(crate) to: Address,
-    pub(crate) from: Address,
+    pub(crate) to: PtxAddress,
+    pub(crate) from: PtxAddress,
     pub(crate) bytes: u8,
     /// Number of bytes that are read; the rest is filled with zeros. `None` for all.
-    pub(crate) source_bytes: Option<Source>,
+    pub(crate) source_bytes: Option<PtxSource>,
     /// Predicate that makes all bytes zero.
-    pub(crate) ignored: Option<Source>,
+    pub(crate) ignored: Option<PtxSource>,
 }
 
 /// The kind of an instruction on a barrier in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MbarrierKind {
+pub(crate) enum PtxMbarrierKind {
     Init,
     Invalidate,
     ExpectTransactions,
@@ -330,17 +331,17 @@ pub(crate) enum MbarrierKind {
 }
 
 /// `mbarrier`
-pub(crate) struct Mbarrier {
-    pub(crate) kind: MbarrierKind,
-    pub(crate) address: Address,
+pub(crate) struct PtxMbarrier {
+    pub(crate) kind: PtxMbarrierKind,
+    pub(crate) address: PtxAddress,
     /// A count, a state or a parity.
-    pub(crate) count: Source,
-    pub(crate) destination: Slot,
+    pub(crate) count: PtxSource,
+    pub(crate) destination: RegisterSlot,
 }
 
 /// An operation of the barrier of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ClusterBarrier {
+pub(crate) struct PtxClusterBarrier {
     /// Whether threads wait for the end of the phase; otherwise they arrive.
     pub(crate) waits: bool,
     /// Whether an arrival orders memory accesses.
@@ -352,53 +353,53 @@ pub(crate) struct ClusterBarrier {
 /// `cp.async.bulk.tensor` and `cp.reduce.async.bulk.tensor`
 pub(crate) struct TensorCopy {
     /// The generic address of the tensor map.
-    pub(crate) map: Address,
-    pub(crate) coordinates: Box<[Source]>,
+    pub(crate) map: PtxAddress,
+    pub(crate) coordinates: Box<[PtxSource]>,
     /// Offsets in the dimensions of an image; empty unless the copy is a load of columns.
-    pub(crate) offsets: Box<[Source]>,
+    pub(crate) offsets: Box<[PtxSource]>,
     /// Whether the copy moves columns of pixels (`.im2col`).
     pub(crate) is_columns: bool,
     /// The operation of a reduction.
-    pub(crate) operation: Option<Operation>,
-    pub(crate) shared: Address,
+    pub(crate) operation: Option<ReductionOperation>,
+    pub(crate) shared: PtxAddress,
     /// The barrier that a load signals; `None` for a store.
-    pub(crate) barrier: Option<Address>,
+    pub(crate) barrier: Option<PtxAddress>,
     /// Mask of the blocks of the cluster that receive the data, if there are several.
-    pub(crate) blocks: Option<Source>,
+    pub(crate) blocks: Option<PtxSource>,
 }
 
 /// `st.async` and `red.async`
 pub(crate) struct StoreAsync {
-    pub(crate) to: Address,
-    pub(crate) barrier: Address,
+    pub(crate) to: PtxAddress,
+    pub(crate) barrier: PtxAddress,
     pub(crate) element_bytes: u8,
-    pub(crate) values: Box<[Source]>,
+    pub(crate) values: Box<[PtxSource]>,
     /// The operation of `red.async`.
     pub(crate) update: Option<Update>,
 }
 
 /// `cp.async.bulk` and `cp.reduce.async.bulk`
 pub(crate) struct Bulk {
-    pub(crate) to: Address,
-    pub(crate) from: Address,
-    pub(crate) bytes: Source,
+    pub(crate) to: PtxAddress,
+    pub(crate) from: PtxAddress,
+    pub(crate) bytes: PtxSource,
     /// The barrier to signal; `None` if the copy belongs to a group.
-    pub(crate) barrier: Option<Address>,
+    pub(crate) barrier: Option<PtxAddress>,
     /// Mask of the blocks of the cluster that receive the data, if there are several.
-    pub(crate) blocks: Option<Source>,
+    pub(crate) blocks: Option<PtxSource>,
     /// Element size in bytes and operation of a reduction.
     pub(crate) reduction: Option<(u8, Update)>,
 }
 
 /// A parameter of a call, as seen by the caller or the callee.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Passed {
+pub(crate) enum PassedParameter {
     /// Bytes in the frame. `bytes` is 0 for a formal parameter that is an array of unknown length.
     Frame { offset: u32, bytes: u32 },
     /// Consecutive registers of `bytes` bytes each.
-    Registers { first: Slot, count: u8, bytes: u8 },
+    Registers { first: RegisterSlot, count: u8, bytes: u8 },
     /// A constant.
-    Value { source: Source, bytes: u8 },
+    Value { source: PtxSource, bytes: u8 },
     /// `_`
     Nothing,
 }
@@ -409,19 +410,19 @@ pub(crate) enum Callee {
     /// The function with this index.
     Function(u32),
     /// A function address.
-    Indirect(Source),
+    Indirect(PtxSource),
 }
 
 /// A call with its arguments and results.
-pub(crate) struct Call {
+pub(crate) struct PtxCall {
     pub(crate) callee: Callee,
-    pub(crate) arguments: Box<[Passed]>,
-    pub(crate) results: Box<[Passed]>,
+    pub(crate) arguments: Box<[PassedParameter]>,
+    pub(crate) results: Box<[PassedParameter]>,
 }
 
 /// The kind of a block barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BarrierKind {
+pub(crate) enum BarrierArrivalKind {
     Sync,
     Arrive,
     Count,
@@ -430,29 +431,29 @@ pub(crate) enum BarrierKind {
 }
 
 /// An arrival at a block barrier.
-pub(crate) struct Barrier {
-    pub(crate) kind: BarrierKind,
-    pub(crate) number: Source,
+pub(crate) struct BarrierArrival {
+    pub(crate) kind: BarrierArrivalKind,
+    pub(crate) number: PtxSource,
     /// Number of threads to wait for; `None` for all threads of the block.
-    pub(crate) threads: Option<Source>,
-    pub(crate) predicate: Option<Source>,
-    pub(crate) destination: Slot,
+    pub(crate) threads: Option<PtxSource>,
+    pub(crate) predicate: Option<PtxSource>,
+    pub(crate) destination: RegisterSlot,
     /// Whether all threads of a warp must execute the same barrier instruction.
     pub(crate) aligned: bool,
 }
 
 /// A warp-synchronous operation.
-pub(crate) struct Together {
-    pub(crate) kind: TogetherKind,
+pub(crate) struct WarpSyncOperation {
+    pub(crate) kind: WarpSyncKind,
     /// Threads that take part; `None` for forms without `.sync`, which use the threads that currently execute together.
-    pub(crate) mask: Option<Source>,
-    pub(crate) sources: [Source; 3],
-    pub(crate) destinations: [Slot; 2],
+    pub(crate) mask: Option<PtxSource>,
+    pub(crate) sources: [PtxSource; 3],
+    pub(crate) destinations: [RegisterSlot; 2],
 }
 
 /// The kind of a warp-synchronous operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TogetherKind {
+pub(crate) enum WarpSyncKind {
     Barrier,
     /// Waits for all threads, as an instruction with `.sync.aligned` does, without ordering memory.
     Converge,
@@ -463,13 +464,13 @@ pub(crate) enum TogetherKind {
     Ballot,
     MatchAny,
     MatchAll,
-    Reduce(Reduction),
+    Reduce(ReduxOperation),
     Elect,
 }
 
 /// The operation of `redux`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reduction {
+pub(crate) enum ReduxOperation {
     Add,
     And,
     Or,
@@ -481,7 +482,7 @@ pub(crate) enum Reduction {
 
 /// A special register that the interpreter implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Special {
+pub(crate) enum PtxSpecialRegister {
     Zero,
     One,
     Thread(u8),
@@ -520,14 +521,14 @@ pub(crate) struct FunctionCode {
     pub(crate) registers: u32,
     pub(crate) frame_bytes: u32,
     pub(crate) frame_align: u32,
-    pub(crate) parameters: Box<[Passed]>,
-    pub(crate) results: Box<[Passed]>,
+    pub(crate) parameters: Box<[PassedParameter]>,
+    pub(crate) results: Box<[PassedParameter]>,
     /// Kernel attributes; `None` for a function that is not a kernel.
-    pub(crate) kernel: Option<Kernel>,
+    pub(crate) kernel: Option<KernelAttributes>,
 }
 
 /// Attributes of a kernel.
-pub(crate) struct Kernel {
+pub(crate) struct KernelAttributes {
     /// Offset and size in bytes of each parameter.
     pub(crate) parameters: Vec<(u32, u32)>,
     pub(crate) parameter_bytes: u32,
@@ -557,19 +558,19 @@ pub(crate) enum CallTarget {
     /// Contains something that the interpreter does not support.
     Refused {
         name: String,
-        error: Error,
+        error: PtxError,
     },
 }
 
 /// A PTX module, decoded.
-pub struct Program {
-    pub(crate) code: Vec<Op>,
+pub struct PtxProgram {
+    pub(crate) code: Vec<PtxOp>,
     pub(crate) functions: Vec<CallTarget>,
     /// Constants. Entry 0 is zero; addresses of global variables are zero until the program is loaded.
     pub(crate) pool: Vec<u64>,
     /// Pool entries that are addresses of global variables: (entry, variable, offset).
     pub(crate) global_addresses: Vec<(u32, u32, i64)>,
-    pub(crate) variables: super::variables::Variables,
+    pub(crate) variables: super::variables::PtxVariables,
     /// Index of the function for each kernel name.
     pub(crate) kernels: FxHashMap<String, u32>,
     /// Pool entries that are addresses in shared memory, to which the rank of the block in its cluster is added.

@@ -12,11 +12,11 @@ use oriole_support::Name;
 use rustc_hash::FxHashMap;
 
 use super::program::{CONSTANT_WINDOW, FUNCTION_BASE, FUNCTION_SPACING, SHARED_WINDOW};
-use crate::memory::Memory;
+use crate::memory::GlobalMemory;
 
 /// The location of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Home {
+pub(crate) enum VariableHome {
     /// Index of a global variable.
     Global(u32),
     /// Offset in constant memory.
@@ -36,7 +36,7 @@ pub(crate) struct Global {
 struct StoredAddress {
     offset: usize,
     bytes: usize,
-    symbol: Symbol,
+    symbol: StoredSymbol,
     addend: i64,
     /// Whether it is a generic address (`generic(x)`).
     generic: bool,
@@ -46,15 +46,15 @@ struct StoredAddress {
 
 /// The symbol that a stored address refers to.
 #[derive(Clone, Copy)]
-enum Symbol {
-    Variable(Home),
+enum StoredSymbol {
+    Variable(VariableHome),
     Function(u32),
 }
 
 /// The layout and initial contents of all variables.
 #[derive(Default)]
-pub(crate) struct Variables {
-    homes: FxHashMap<VariableId, Home>,
+pub(crate) struct PtxVariables {
+    homes: FxHashMap<VariableId, VariableHome>,
     /// The definition for each name at module scope.
     by_name: FxHashMap<Name, VariableId>,
     globals: Vec<Global>,
@@ -70,15 +70,15 @@ pub(crate) struct Variables {
 const MOST_MEMORY: u64 = 256 << 20;
 
 /// Addresses of the global variables of a loaded program, and the contents of constant memory.
-pub(crate) struct Image {
+pub(crate) struct ImageVariable {
     pub(crate) globals: Vec<u64>,
     pub(crate) constants: Vec<u8>,
 }
 
-impl Variables {
+impl PtxVariables {
     /// Lays out all variables. `function_number` maps function names to indices.
-    pub(crate) fn new(module: &Module, function_number: &FxHashMap<Name, u32>) -> Result<Variables, String> {
-        let mut variables = Variables::default();
+    pub(crate) fn new(module: &Module, function_number: &FxHashMap<Name, u32>) -> Result<PtxVariables, String> {
+        let mut variables = PtxVariables::default();
         let outer = module.items.iter().filter_map(|item| if let Item::Variable(id) = item { Some(*id) } else { None });
         let bodies = module.functions.iter().filter_map(|function| function.body.as_deref());
         let inner = bodies.flat_map(|body| &body.statements).filter_map(|statement| match statement {
@@ -103,7 +103,7 @@ impl Variables {
             let variable = &module.variables[id];
             let is_dynamic = variable.space == StateSpace::Shared && variable.size_bytes().is_none_or(|bytes| bytes == 0);
             if is_dynamic {
-                variables.homes.insert(id, Home::Shared(variables.shared_bytes));
+                variables.homes.insert(id, VariableHome::Shared(variables.shared_bytes));
             }
         }
         for &id in &all {
@@ -134,18 +134,18 @@ impl Variables {
         let home = match variable.space {
             StateSpace::Global => {
                 self.globals.push(Global { name: name.to_owned(), bytes: vec![0; bytes as usize], addresses: Vec::new() });
-                Home::Global(self.globals.len() as u32 - 1)
+                VariableHome::Global(self.globals.len() as u32 - 1)
             }
             StateSpace::Const => {
                 let start = (self.constants.len() as u32).checked_next_multiple_of(align).ok_or_else(too_large)?;
                 let end = start.checked_add(bytes).filter(|&end| u64::from(end) <= MOST_MEMORY).ok_or_else(too_large)?;
                 self.constants.resize(end as usize, 0);
-                Home::Constant(start)
+                VariableHome::Constant(start)
             }
             StateSpace::Shared => {
                 let start = self.shared_bytes.checked_next_multiple_of(align).ok_or_else(too_large)?;
                 self.shared_bytes = start.checked_add(bytes).ok_or_else(too_large)?;
-                Home::Shared(start)
+                VariableHome::Shared(start)
             }
             _ => return Ok(()),
         };
@@ -161,17 +161,17 @@ impl Variables {
         if variable.lanes > 1 {
             dimensions.push(usize::from(variable.lanes));
         }
-        let mut writer = Writer { module, variables: self, function_number, ty, bytes: Vec::new(), addresses: Vec::new() };
+        let mut writer = VariableWriter { module, variables: self, function_number, ty, bytes: Vec::new(), addresses: Vec::new() };
         writer.bytes.resize(variable_bytes(variable).unwrap_or(0) as usize, 0);
         writer.write(initializer, &dimensions, 0)?;
         let (bytes, mut addresses) = (writer.bytes, writer.addresses);
         match self.homes.get(&id) {
-            Some(&Home::Global(number)) => {
+            Some(&VariableHome::Global(number)) => {
                 let global = &mut self.globals[number as usize];
                 global.bytes = bytes;
                 global.addresses = addresses;
             }
-            Some(&Home::Constant(start)) => {
+            Some(&VariableHome::Constant(start)) => {
                 let start = start as usize;
                 self.constants[start..start + bytes.len()].copy_from_slice(&bytes);
                 addresses.iter_mut().for_each(|address| address.offset += start);
@@ -183,13 +183,13 @@ impl Variables {
     }
 
     /// Returns the location of a variable; a declaration has the location of the definition with its name.
-    pub(crate) fn home(&self, module: &Module, id: VariableId) -> Option<Home> {
+    pub(crate) fn home(&self, module: &Module, id: VariableId) -> Option<VariableHome> {
         let own = self.homes.get(&id);
         own.or_else(|| self.by_name.get(&module.variables[id].name).and_then(|definition| self.homes.get(definition))).copied()
     }
 
     /// Allocates the global variables and fills in the addresses in their initial contents.
-    pub(crate) fn load(&self, memory: &mut Memory) -> Image {
+    pub(crate) fn load(&self, memory: &mut GlobalMemory) -> ImageVariable {
         let globals: Vec<u64> = self.globals.iter().map(|global| memory.allocate(&global.name, global.bytes.clone())).collect();
         for (global, &base) in self.globals.iter().zip(&globals) {
             for address in &global.addresses {
@@ -204,7 +204,7 @@ impl Variables {
             let value = address.value(&globals);
             constants[address.offset..address.offset + address.bytes].copy_from_slice(&value.to_le_bytes()[..address.bytes]);
         }
-        Image { globals, constants }
+        ImageVariable { globals, constants }
     }
 }
 
@@ -212,10 +212,10 @@ impl StoredAddress {
     /// Returns the value of the address.
     fn value(&self, globals: &[u64]) -> u64 {
         let base = match self.symbol {
-            Symbol::Variable(Home::Global(number)) => globals[number as usize],
-            Symbol::Variable(Home::Constant(offset)) => u64::from(offset) + if self.generic { CONSTANT_WINDOW } else { 0 },
-            Symbol::Variable(Home::Shared(offset)) => u64::from(offset) + if self.generic { SHARED_WINDOW } else { 0 },
-            Symbol::Function(number) => function_address(number),
+            StoredSymbol::Variable(VariableHome::Global(number)) => globals[number as usize],
+            StoredSymbol::Variable(VariableHome::Constant(offset)) => u64::from(offset) + if self.generic { CONSTANT_WINDOW } else { 0 },
+            StoredSymbol::Variable(VariableHome::Shared(offset)) => u64::from(offset) + if self.generic { SHARED_WINDOW } else { 0 },
+            StoredSymbol::Function(number) => function_address(number),
         };
         let address = base.wrapping_add_signed(self.addend);
         self.mask.map_or(address, |mask| (address & mask) >> mask.trailing_zeros().min(63))
@@ -243,16 +243,16 @@ pub(crate) fn member_stride(variable: &Variable) -> u32 {
 }
 
 /// Evaluates an initializer into bytes and addresses.
-struct Writer<'m> {
+struct VariableWriter<'m> {
     module: &'m Module,
-    variables: &'m Variables,
+    variables: &'m PtxVariables,
     function_number: &'m FxHashMap<Name, u32>,
     ty: ScalarType,
     bytes: Vec<u8>,
     addresses: Vec<StoredAddress>,
 }
 
-impl Writer<'_> {
+impl VariableWriter<'_> {
     /// Writes an initializer for the sub-array with these dimensions, starting at element `first`.
     fn write(&mut self, initializer: &Initializer, dimensions: &[usize], first: usize) -> Result<(), String> {
         let Initializer::List(items) = initializer else { return self.write_one(initializer, first) };
@@ -288,14 +288,14 @@ impl Writer<'_> {
     }
 
     /// Finds the function or variable with a name.
-    fn symbol(&self, name: Name) -> Result<Symbol, String> {
+    fn symbol(&self, name: Name) -> Result<StoredSymbol, String> {
         if let Some(&number) = self.function_number.get(&name) {
-            return Ok(Symbol::Function(number));
+            return Ok(StoredSymbol::Function(number));
         }
         let inner = || self.module.variables.iter_enumerated().find(|(_, variable)| variable.name == name).map(|(id, _)| id);
         let id = self.variables.by_name.get(&name).copied().or_else(inner);
         let home = id.and_then(|id| self.variables.home(self.module, id));
-        home.map(Symbol::Variable).ok_or_else(|| format!("the address of {}, which is not defined here", self.module.name(name)))
+        home.map(StoredSymbol::Variable).ok_or_else(|| format!("the address of {}, which is not defined here", self.module.name(name)))
     }
 }
 

@@ -12,11 +12,11 @@ use oriole_sem::format::{BF16, F16, F32, F64, Format};
 
 use super::fault::Fault;
 use super::mbarrier::arrived_old;
-use super::memory::address::Address;
+use super::memory::address::AddressSum;
 use super::memory::plain::space_of;
-use super::memory::space::{self, Space, Where};
+use super::memory::space::{self, MemoryPlace, Space};
 use super::site::Site;
-use super::step::{Built, Unsupported, access};
+use super::step::{Built, UnsupportedInst, access};
 use super::warp::{Destination, PredicateDestination, Row, lanes_of};
 
 /// Builds the action of an atomic; `None` for other opcodes.
@@ -28,15 +28,15 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
 }
 
 /// A value in memory of up to 128 bits.
-type Bits = u128;
+type AtomicBits = u128;
 
 /// Computes the new value from the old value, the operand and, for compare-and-swap, the second operand.
-pub(super) type Update = Box<dyn Fn(Bits, Bits, Bits) -> Bits + Send + Sync>;
+pub(super) type UpdateFunction = Box<dyn Fn(AtomicBits, AtomicBits, AtomicBits) -> AtomicBits + Send + Sync>;
 
 /// An atomic operation.
-struct Operation {
+struct AtomicUpdate {
     bytes: usize,
-    update: Update,
+    update: UpdateFunction,
     /// Number of register operands, 0 to 2.
     operands: usize,
     /// Whether it returns success instead of the old value.
@@ -47,7 +47,7 @@ struct Operation {
 
 /// Builds the action.
 fn atomic(site: &Site<'_>) -> Built {
-    let Operation { bytes, update, operands: count, tells_success, on_shared } = operation(site)?;
+    let AtomicUpdate { bytes, update, operands: count, tells_success, on_shared } = operation(site)?;
     let space = space_of(site.opcode());
     let is_wide = space != Space::Shared;
     let registers = bytes.div_ceil(4) as u16;
@@ -68,7 +68,7 @@ fn atomic(site: &Site<'_>) -> Built {
             d = row;
         }
     }
-    let address = Address::take(site, &mut operands, is_wide)?;
+    let address = AddressSum::take(site, &mut operands, is_wide)?;
     let a = if count > 0 { operands.rows(registers)? } else { Row::source(None) };
     let b = if count > 1 { operands.rows(registers)? } else { Row::source(None) };
     Ok(access(move |warp, world, mask| {
@@ -76,16 +76,20 @@ fn atomic(site: &Site<'_>) -> Built {
         let mut swapped = 0;
         let mut refused = 0;
         for lane in lanes_of(mask) {
-            let gather =
-                |row: Row| (0..registers).fold(0, |bits: Bits, at| bits | Bits::from(warp.row(row.plus(at))[lane]) << (32 * u32::from(at)));
+            let gather = |row: Row| {
+                (0..registers).fold(0, |bits: AtomicBits, at| bits | AtomicBits::from(warp.row(row.plus(at))[lane]) << (32 * u32::from(at)))
+            };
             let (a, b) = (gather(a), gather(b));
             let place = space.locate(addresses[lane], world.map);
-            if done.is_some() && (matches!(place, Where::Local(_)) || matches!(place, Where::Shared(_) | Where::Cluster(_)) && !on_shared) {
+            if done.is_some()
+                && (matches!(place, MemoryPlace::Local(_))
+                    || matches!(place, MemoryPlace::Shared(_) | MemoryPlace::Cluster(_)) && !on_shared)
+            {
                 refused |= 1 << lane;
                 continue;
             }
             let memory = space::bytes_mut(warp, world, lane, place, bytes).map_err(|what| Fault::of(lane, what))?;
-            let old = memory.iter().rev().fold(0, |bits: Bits, &byte| bits << 8 | Bits::from(byte));
+            let old = memory.iter().rev().fold(0, |bits: AtomicBits, &byte| bits << 8 | AtomicBits::from(byte));
             let new = update(old, a, b);
             for (at, byte) in memory.iter_mut().enumerate() {
                 *byte = (new >> (8 * at)) as u8;
@@ -164,14 +168,14 @@ const KINDS: [(&str, AtomicOperation); 8] = [
 ];
 
 /// Decodes element size and operation of `REDAS`.
-pub(super) fn async_update(site: &Site<'_>) -> Result<(usize, Update), Unsupported> {
+pub(super) fn async_update(site: &Site<'_>) -> Result<(usize, UpdateFunction), UnsupportedInst> {
     let bytes = if site.has(".64") || site.has(".S64") { 8 } else { 4 };
     let kind = site.one_of(&KINDS).ok_or_else(|| site.unsupported("this asynchronous reduction"))?;
     Ok((bytes, integer_update(kind, bytes, site.has(".S32") || site.has(".S64"))))
 }
 
 /// Decodes the operation of a bulk reduction: the element size in bytes and the update.
-pub(super) fn bulk_update(site: &Site<'_>) -> Result<(usize, Update), Unsupported> {
+pub(super) fn bulk_update(site: &Site<'_>) -> Result<(usize, UpdateFunction), UnsupportedInst> {
     let types = [(".F16", F16), (".BF16", BF16), (".F32", F32), (".F64", F64)];
     let kind = site.one_of(&KINDS).ok_or_else(|| site.unsupported("this bulk reduction"))?;
     if let Some(&(_, format)) = types.iter().find(|(spelling, _)| site.has(spelling)) {
@@ -183,26 +187,26 @@ pub(super) fn bulk_update(site: &Site<'_>) -> Result<(usize, Update), Unsupporte
 }
 
 /// Decodes the operation.
-fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
+fn operation(site: &Site<'_>) -> Result<AtomicUpdate, UnsupportedInst> {
     let bytes = site.one_of(&[(".64", 8), (".S64", 8), (".128", 16)]).unwrap_or(4);
 
     if site.has(".CAS") || site.has(".CAST") {
         let update = Box::new(|old, expected, new| if old == expected { new } else { old });
-        return Ok(Operation { bytes, update, operands: 2, tells_success: site.has(".CAST"), on_shared: true });
+        return Ok(AtomicUpdate { bytes, update, operands: 2, tells_success: site.has(".CAST"), on_shared: true });
     }
     if site.has(".ARRIVE") {
-        return Ok(Operation {
+        return Ok(AtomicUpdate {
             bytes: 8,
-            update: Box::new(|old, _, _| Bits::from(arrived_old(old as u64))),
+            update: Box::new(|old, _, _| AtomicBits::from(arrived_old(old as u64))),
             operands: 0,
             tells_success: false,
             on_shared: true,
         });
     }
     if site.has(".POPC") {
-        return Ok(Operation {
+        return Ok(AtomicUpdate {
             bytes: 4,
-            update: Box::new(|old, _, _| Bits::from((old as u32).wrapping_add(1))),
+            update: Box::new(|old, _, _| AtomicBits::from((old as u32).wrapping_add(1))),
             operands: 0,
             tells_success: false,
             on_shared: true,
@@ -214,14 +218,14 @@ fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
         return float_operation(site, kind, &floats);
     }
     let update = integer_update(kind, bytes, site.has(".S32") || site.has(".S64"));
-    Ok(Operation { bytes, update, operands: 1, tells_success: false, on_shared: bytes == 4 || kind == AtomicOperation::Exchange })
+    Ok(AtomicUpdate { bytes, update, operands: 1, tells_success: false, on_shared: bytes == 4 || kind == AtomicOperation::Exchange })
 }
 
 /// Makes the update of an operation on integers of a number of bytes.
-fn integer_update(kind: AtomicOperation, bytes: usize, is_signed: bool) -> Update {
+fn integer_update(kind: AtomicOperation, bytes: usize, is_signed: bool) -> UpdateFunction {
     let bits = 8 * bytes as u32;
-    let extend = move |value: Bits| (value as i128) << (128 - bits) >> (128 - bits);
-    let least = move |a: Bits, b: Bits| if is_signed { extend(a) < extend(b) } else { a < b };
+    let extend = move |value: AtomicBits| (value as i128) << (128 - bits) >> (128 - bits);
+    let least = move |a: AtomicBits, b: AtomicBits| if is_signed { extend(a) < extend(b) } else { a < b };
     match kind {
         AtomicOperation::Add => Box::new(move |old, a, _| old.wrapping_add(a)),
         AtomicOperation::Min => Box::new(move |old, a, _| if least(a, old) { a } else { old }),
@@ -236,7 +240,7 @@ fn integer_update(kind: AtomicOperation, bytes: usize, is_signed: bool) -> Updat
 }
 
 /// Makes the operation on floating-point elements.
-fn float_operation(site: &Site<'_>, kind: AtomicOperation, floats: &Floats) -> Result<Operation, Unsupported> {
+fn float_operation(site: &Site<'_>, kind: AtomicOperation, floats: &Floats) -> Result<AtomicUpdate, UnsupportedInst> {
     let &Floats { format, count, ftz } = floats;
     let width = format.width();
     let bytes = (width * count / 8) as usize;
@@ -246,11 +250,11 @@ fn float_operation(site: &Site<'_>, kind: AtomicOperation, floats: &Floats) -> R
         AtomicOperation::Max => |format, ftz, a, b| min_max(format, Extreme::Max, a, b, ExtremeMode { ftz, ..ExtremeMode::default() }),
         _ => return Err(site.unsupported("this operation on floating-point numbers")),
     };
-    let update = move |old: Bits, a: Bits, _: Bits| {
+    let update = move |old: AtomicBits, a: AtomicBits, _: AtomicBits| {
         (0..count).fold(0, |bits, at| {
-            let part = |value: Bits| (value >> (width * at)) as u64 & format.mask();
-            bits | Bits::from(element(format, ftz, part(old), part(a))) << (width * at)
+            let part = |value: AtomicBits| (value >> (width * at)) as u64 & format.mask();
+            bits | AtomicBits::from(element(format, ftz, part(old), part(a))) << (width * at)
         })
     };
-    Ok(Operation { bytes, update: Box::new(update), operands: 1, tells_success: false, on_shared: false })
+    Ok(AtomicUpdate { bytes, update: Box::new(update), operands: 1, tells_success: false, on_shared: false })
 }

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use oriole_isa::{Opcode, OperandValue, RegFile};
 
-use super::atomic::{Update, async_update, bulk_update};
+use super::atomic::{UpdateFunction, async_update, bulk_update};
 use super::fault::Fault;
 use super::mbarrier;
 use super::memory::space::{self, Space};
 use super::site::Site;
 use super::step::{Action, Built, access};
-use super::warp::{Identity, Row, Warp, lanes_of};
+use super::warp::{Row, ThreadIndices, Warp, lanes_of};
 use super::world::World;
 use crate::tensor_map::{self, MAP_BYTES, TensorMap, corner_bits};
 
@@ -35,18 +35,18 @@ enum CopyEnd {
 }
 
 /// A part of a tensor: a box, or columns of pixels.
-struct Tile {
+struct CopiedPart {
     map: TensorMap,
     coordinates: Vec<i32>,
     /// Offsets in the dimensions of an image.
     offsets: Vec<u32>,
     /// The operation of a reduction.
-    operation: Option<tensor_map::Operation>,
+    operation: Option<tensor_map::ReductionOperation>,
 }
 
 /// What a copy signals when it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Signal {
+enum CompletionSignal {
     /// The barrier at this offset in the shared memory of the block with this slot.
     Barrier(usize, u64),
     /// The end of a group of the warp with this number; `None` until the group is complete.
@@ -54,37 +54,37 @@ enum Signal {
 }
 
 /// A copy that has been issued but not performed.
-pub struct Copy {
+pub struct BulkCopy {
     from: CopyEnd,
     to: CopyEnd,
     bytes: usize,
-    signal: Signal,
+    signal: CompletionSignal,
     /// Element size and operation of a reduction.
-    reduction: Option<Arc<Reduction>>,
+    reduction: Option<Arc<BulkReduction>>,
     /// The box of a tensor copy, whose other side is in shared memory at `to`, for stores at `from`.
-    tile: Option<Arc<Tile>>,
+    tile: Option<Arc<CopiedPart>>,
 }
 
 /// An operation on elements of a number of bytes.
-pub struct Reduction {
+pub struct BulkReduction {
     bytes: usize,
-    update: Update,
+    update: UpdateFunction,
 }
 
 /// The copies that have been issued but not performed, oldest first.
 #[derive(Default)]
-pub struct Copies {
-    pending: Vec<Copy>,
+pub struct BulkCopies {
+    pending: Vec<BulkCopy>,
     /// Number of groups that have been completed so far.
     groups: u64,
     /// Whether copies are performed when they are issued.
     eager: bool,
 }
 
-impl Copies {
+impl BulkCopies {
     /// Makes a list without copies; with `eager`, copies are performed when they are issued.
-    pub fn new(eager: bool) -> Copies {
-        Copies { eager, ..Copies::default() }
+    pub fn new(eager: bool) -> BulkCopies {
+        BulkCopies { eager, ..BulkCopies::default() }
     }
 }
 
@@ -105,7 +105,7 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
 }
 
 /// Takes an address in brackets, which is one uniform register, and returns its row.
-fn uniform_row(site: &Site<'_>, operand: &OperandValue) -> Result<Row, super::step::Unsupported> {
+fn uniform_row(site: &Site<'_>, operand: &OperandValue) -> Result<Row, super::step::UnsupportedInst> {
     let OperandValue::Address(address) = operand else { return Err(site.unsupported("a copy without an address")) };
     let registers: Vec<_> = address.parts.iter().flat_map(|part| &part.registers).collect();
     match registers[..] {
@@ -127,7 +127,7 @@ fn copy(site: &Site<'_>) -> Built {
     let reduction = match site.opcode() {
         Opcode::UBLKRED => {
             let (bytes, update) = bulk_update(site)?;
-            Some(Arc::new(Reduction { bytes, update }))
+            Some(Arc::new(BulkReduction { bytes, update }))
         }
         _ => None,
     };
@@ -152,11 +152,11 @@ fn copy(site: &Site<'_>) -> Built {
         };
         let (source, target) = (place(from, from_shared)?, place(to, to_shared)?);
         let signal = match to_shared {
-            true => shared(to.plus(1)).map(|(slot, offset)| Signal::Barrier(slot, offset))?,
-            false => Signal::Group { slot: identity.slot, warp: identity.warp, group: None },
+            true => shared(to.plus(1)).map(|(slot, offset)| CompletionSignal::Barrier(slot, offset))?,
+            false => CompletionSignal::Group { slot: identity.slot, warp: identity.warp, group: None },
         };
         // The instruction executes once, whatever the number of active threads.
-        let copy = |to, signal| Copy { from: source, to, bytes, signal, reduction: reduction.clone(), tile: None };
+        let copy = |to, signal| BulkCopy { from: source, to, bytes, signal, reduction: reduction.clone(), tile: None };
         match is_multicast {
             true => issue_to_blocks(identity, world, operand >> 16, (target, signal), copy),
             false => issue(world, copy(target, signal)),
@@ -167,34 +167,34 @@ fn copy(site: &Site<'_>) -> Built {
 
 /// Issues a copy to each block of a mask. Data and signal go to the same offsets in each of the blocks.
 fn issue_to_blocks(
-    identity: &Identity,
+    identity: &ThreadIndices,
     world: &mut World<'_>,
     blocks: u32,
-    target: (CopyEnd, Signal),
-    copy: impl Fn(CopyEnd, Signal) -> Copy,
+    target: (CopyEnd, CompletionSignal),
+    copy: impl Fn(CopyEnd, CompletionSignal) -> BulkCopy,
 ) -> Result<(), String> {
     if blocks >> identity.cluster_slots.len() != 0 {
         return Err(format!("a copy to the blocks {blocks:#x} of a cluster of {}", identity.cluster_slots.len()));
     }
-    let (CopyEnd::Shared(_, to), Signal::Barrier(_, barrier)) = target else {
+    let (CopyEnd::Shared(_, to), CompletionSignal::Barrier(_, barrier)) = target else {
         return Err("a copy to global memory of several blocks".to_owned());
     };
     lanes_of(blocks).try_for_each(|rank| {
         let slot = identity.cluster_slots[rank];
-        issue(world, copy(CopyEnd::Shared(slot, to), Signal::Barrier(slot, barrier)))
+        issue(world, copy(CopyEnd::Shared(slot, to), CompletionSignal::Barrier(slot, barrier)))
     })
 }
 
 /// The operations of `UTMAREDG`.
-const TENSOR_OPERATIONS: [(&str, tensor_map::Operation); 8] = [
-    (".ADD", tensor_map::Operation::Add),
-    (".MIN", tensor_map::Operation::Min),
-    (".MAX", tensor_map::Operation::Max),
-    (".INC", tensor_map::Operation::Increment),
-    (".DEC", tensor_map::Operation::Decrement),
-    (".AND", tensor_map::Operation::And),
-    (".OR", tensor_map::Operation::Or),
-    (".XOR", tensor_map::Operation::Xor),
+const TENSOR_OPERATIONS: [(&str, tensor_map::ReductionOperation); 8] = [
+    (".ADD", tensor_map::ReductionOperation::Add),
+    (".MIN", tensor_map::ReductionOperation::Min),
+    (".MAX", tensor_map::ReductionOperation::Max),
+    (".INC", tensor_map::ReductionOperation::Increment),
+    (".DEC", tensor_map::ReductionOperation::Decrement),
+    (".AND", tensor_map::ReductionOperation::And),
+    (".OR", tensor_map::ReductionOperation::Or),
+    (".XOR", tensor_map::ReductionOperation::Xor),
 ];
 
 /// Builds `UTMALDG [tuple], [map]`, `UTMASTG [tuple], [map]` and `UTMAREDG [tuple], [map]`. The tuple of uniform registers has the place in
@@ -235,13 +235,13 @@ fn tensor_copy(site: &Site<'_>) -> Built {
         let shared = |row: Row| space::in_cluster(identity, u64::from(warp.uniform(row))).map_err(Fault::of_warp);
         let (slot, offset) = shared(tuple)?;
         let signal = match is_load {
-            true => shared(tuple.plus(1)).map(|(slot, offset)| Signal::Barrier(slot, offset))?,
-            false => Signal::Group { slot: identity.slot, warp: identity.warp, group: None },
+            true => shared(tuple.plus(1)).map(|(slot, offset)| CompletionSignal::Barrier(slot, offset))?,
+            false => CompletionSignal::Group { slot: identity.slot, warp: identity.warp, group: None },
         };
         let bytes = map.box_bytes() as usize;
-        let tile = Arc::new(Tile { map, coordinates, offsets, operation });
+        let tile = Arc::new(CopiedPart { map, coordinates, offsets, operation });
         // The place in shared memory is the target of a load and the source of a store; the other side is in the tensor map.
-        let copy = |to, signal| Copy { from: to, to, bytes, signal, reduction: None, tile: Some(Arc::clone(&tile)) };
+        let copy = |to, signal| BulkCopy { from: to, to, bytes, signal, reduction: None, tile: Some(Arc::clone(&tile)) };
         let target = (CopyEnd::Shared(slot, offset), signal);
         match is_multicast {
             true => issue_to_blocks(identity, world, extra >> 16, target, copy),
@@ -258,13 +258,13 @@ fn offsets_in(register: u32, dimensions: usize) -> Vec<u32> {
 }
 
 /// Copies a part of a tensor: to shared memory if a barrier is signaled, else from there.
-fn perform_tile(world: &mut World<'_>, copy: &Copy, tile: &Tile) -> Result<(), String> {
+fn perform_tile(world: &mut World<'_>, copy: &BulkCopy, tile: &CopiedPart) -> Result<(), String> {
     let CopyEnd::Shared(slot, start) = copy.to else { return Err("a tensor copy without a place in shared memory".to_owned()) };
     if !start.is_multiple_of(BOX_ALIGNMENT) {
         return Err(format!("a box at {start:#x} of shared memory is not aligned to {BOX_ALIGNMENT} bytes"));
     }
     let size = tile.map.piece_bytes();
-    let is_load = matches!(copy.signal, Signal::Barrier(..));
+    let is_load = matches!(copy.signal, CompletionSignal::Barrier(..));
     tile.map.visit(&tile.coordinates, &tile.offsets, start, |shared, global| {
         let shared = CopyEnd::Shared(slot, shared);
         let mut value = tile.map.outside();
@@ -291,7 +291,7 @@ fn perform_tile(world: &mut World<'_>, copy: &Copy, tile: &Tile) -> Result<(), S
 }
 
 /// Issues a copy.
-fn issue(world: &mut World<'_>, copy: Copy) -> Result<(), String> {
+fn issue(world: &mut World<'_>, copy: BulkCopy) -> Result<(), String> {
     if world.copies.eager {
         return perform(world, &copy);
     }
@@ -314,7 +314,7 @@ fn store_async(site: &Site<'_>) -> Built {
     let (bytes, reduction) = match site.opcode() {
         Opcode::REDAS => {
             let (bytes, update) = async_update(site)?;
-            (bytes, Some(Arc::new(Reduction { bytes, update })))
+            (bytes, Some(Arc::new(BulkReduction { bytes, update })))
         }
         _ => (site.one_of(&[(".64", 8), (".128", 16)]).unwrap_or(4), None),
     };
@@ -331,10 +331,10 @@ fn store_async(site: &Site<'_>) -> Built {
             let address = word(pair).wrapping_add_signed(offset) & 0xffff_ffff;
             let (slot, start) = space::in_cluster(&warp.identity, address).map_err(fail)?;
             let (barrier_slot, barrier) = space::in_cluster(&warp.identity, word(pair.plus(1))).map_err(fail)?;
-            let signal = Signal::Barrier(barrier_slot, barrier);
+            let signal = CompletionSignal::Barrier(barrier_slot, barrier);
             let to = CopyEnd::Shared(slot, start);
             let reduction = reduction.clone();
-            issue(world, Copy { from: CopyEnd::Value(data), to, bytes, signal, reduction, tile: None }).map_err(fail)?;
+            issue(world, BulkCopy { from: CopyEnd::Value(data), to, bytes, signal, reduction, tile: None }).map_err(fail)?;
         }
         Ok(())
     }))
@@ -345,7 +345,7 @@ fn end_group(world: &mut World<'_>, of: &Warp) {
     world.copies.groups += 1;
     let number = world.copies.groups;
     for copy in &mut world.copies.pending {
-        if let Signal::Group { slot, warp, group: group @ None } = &mut copy.signal
+        if let CompletionSignal::Group { slot, warp, group: group @ None } = &mut copy.signal
             && (*slot, *warp) == (of.identity.slot, of.identity.warp)
         {
             *group = Some(number);
@@ -361,8 +361,8 @@ fn wait(site: &Site<'_>) -> Built {
     Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
         let left = warp.read(left)[mask.trailing_zeros() as usize] as usize;
         let of = (warp.identity.slot, warp.identity.warp);
-        let number = |copy: &Copy| match copy.signal {
-            Signal::Group { slot, warp, group } if (slot, warp) == of => group,
+        let number = |copy: &BulkCopy| match copy.signal {
+            CompletionSignal::Group { slot, warp, group } if (slot, warp) == of => group,
             _ => None,
         };
         let mut groups: Vec<u64> = world.copies.pending.iter().filter_map(number).collect();
@@ -377,25 +377,25 @@ pub fn perform_for_barrier(world: &mut World<'_>, slot: usize, barrier: u64) -> 
     if world.copies.pending.is_empty() {
         return Ok(());
     }
-    perform_where(world, |copy| copy.signal == Signal::Barrier(slot, barrier))
+    perform_where(world, |copy| copy.signal == CompletionSignal::Barrier(slot, barrier))
 }
 
 /// Performs all copies of a block that ends.
 pub fn perform_all(world: &mut World<'_>, ending: usize) -> Result<(), String> {
     perform_where(world, |copy| match copy.signal {
-        Signal::Barrier(slot, _) | Signal::Group { slot, .. } => slot == ending,
+        CompletionSignal::Barrier(slot, _) | CompletionSignal::Group { slot, .. } => slot == ending,
     })
 }
 
 /// Performs the selected copies, oldest first.
-fn perform_where(world: &mut World<'_>, is_due: impl Fn(&Copy) -> bool) -> Result<(), String> {
-    let (due, rest): (Vec<Copy>, Vec<Copy>) = std::mem::take(&mut world.copies.pending).into_iter().partition(|copy| is_due(copy));
+fn perform_where(world: &mut World<'_>, is_due: impl Fn(&BulkCopy) -> bool) -> Result<(), String> {
+    let (due, rest): (Vec<BulkCopy>, Vec<BulkCopy>) = std::mem::take(&mut world.copies.pending).into_iter().partition(|copy| is_due(copy));
     world.copies.pending = rest;
     due.iter().try_for_each(|copy| perform(world, copy))
 }
 
 /// Performs one copy.
-fn perform(world: &mut World<'_>, copy: &Copy) -> Result<(), String> {
+fn perform(world: &mut World<'_>, copy: &BulkCopy) -> Result<(), String> {
     let size = copy.bytes.min(UNIT);
     let pieces = match &copy.tile {
         Some(tile) => {
@@ -414,7 +414,7 @@ fn perform(world: &mut World<'_>, copy: &Copy) -> Result<(), String> {
         let target = unit_of(world, copy.to, offset, size)?;
         match copy.reduction.as_deref() {
             None => target.copy_from_slice(unit),
-            Some(Reduction { bytes, update }) => {
+            Some(BulkReduction { bytes, update }) => {
                 for (old, new) in target.chunks_exact_mut(*bytes).zip(unit.chunks_exact(*bytes)) {
                     let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits: u128, &byte| bits << 8 | u128::from(byte));
                     let result = update(number(old), number(new), 0);
@@ -423,7 +423,7 @@ fn perform(world: &mut World<'_>, copy: &Copy) -> Result<(), String> {
             }
         }
     }
-    if let Signal::Barrier(slot, offset) = copy.signal {
+    if let CompletionSignal::Barrier(slot, offset) = copy.signal {
         let bytes = copy.bytes as i64;
         mbarrier::change(world, slot, offset, |barrier| {
             barrier.add_transactions(-bytes);

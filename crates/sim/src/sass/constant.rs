@@ -2,9 +2,9 @@
 
 use oriole_isa::{AddressPart, AddressRegister, Opcode, OperandValue, RegFile};
 
-use super::constants::Constants;
+use super::constants::ConstantBanks;
 use super::fault::Fault;
-use super::memory::Width;
+use super::memory::AccessWidth;
 use super::site::Site;
 use super::step::{Built, access, compute};
 use super::warp::{Destination, LANES, Row, lanes_of};
@@ -26,7 +26,7 @@ enum ConstantIndex {
 }
 
 /// Decodes the index register of an address.
-fn index(site: &Site<'_>, part: &AddressPart) -> Result<ConstantIndex, super::step::Unsupported> {
+fn index(site: &Site<'_>, part: &AddressPart) -> Result<ConstantIndex, super::step::UnsupportedInst> {
     match &part.registers[..] {
         [] => Ok(ConstantIndex::None),
         [AddressRegister { number: None, .. }] => Ok(ConstantIndex::None),
@@ -38,7 +38,7 @@ fn index(site: &Site<'_>, part: &AddressPart) -> Result<ConstantIndex, super::st
 
 /// Builds `LDC d, c[bank][register + offset]`.
 fn load(site: &Site<'_>) -> Built {
-    let width = Width::of(site)?;
+    let width = AccessWidth::of(site)?;
     if site.has(".IL") || site.has(".IS") || site.has(".ISL") || site.has(".256") {
         return Err(site.unsupported("this way to find constants"));
     }
@@ -54,7 +54,7 @@ fn load(site: &Site<'_>) -> Built {
     let offset = place.offset.unwrap_or(0) as u32;
     match index(site, place)? {
         ConstantIndex::None => {
-            let start = Constants::fixed_offset(place.offset.unwrap_or(0));
+            let start = ConstantBanks::fixed_offset(place.offset.unwrap_or(0));
             let values = words(width, |at| site.constants.byte(bank, start.wrapping_add(at)));
             Ok(compute(move |warp, mask| write(warp, d, mask, width, &values)))
         }
@@ -79,7 +79,7 @@ fn load(site: &Site<'_>) -> Built {
 }
 
 /// Checks the alignment of an indexed load.
-fn check(start: u32, width: Width, lane: Option<usize>) -> Result<(), Fault> {
+fn check(start: u32, width: AccessWidth, lane: Option<usize>) -> Result<(), Fault> {
     match start % width.bytes() {
         0 => Ok(()),
         _ => Err(Fault { lane, what: format!("a load of {} bytes of constants at {start:#x}, which is not aligned", width.bytes()) }),
@@ -87,13 +87,13 @@ fn check(start: u32, width: Width, lane: Option<usize>) -> Result<(), Fault> {
 }
 
 /// Returns the register values that a load writes.
-fn words(width: Width, byte: impl Fn(u32) -> u8) -> [u32; 4] {
+fn words(width: AccessWidth, byte: impl Fn(u32) -> u8) -> [u32; 4] {
     let bytes: [u8; 16] = std::array::from_fn(|at| if (at as u32) < width.bytes() { byte(at as u32) } else { 0 });
     width.extend(&bytes)
 }
 
 /// Writes the same values for all threads of the mask.
-fn write(warp: &mut super::warp::Warp, d: Destination, mask: u32, width: Width, values: &[u32; 4]) {
+fn write(warp: &mut super::warp::Warp, d: Destination, mask: u32, width: AccessWidth, values: &[u32; 4]) {
     for register in 0..width.registers() {
         warp.write(d.plus(register), mask, &[values[usize::from(register)]; LANES]);
     }

@@ -5,11 +5,11 @@ pub const BANK_BYTES: u32 = 0x1_0000;
 
 /// Constant banks 0 to 31. Reads past the end of a bank return zero, as on a GPU inside the bank's window.
 #[derive(Clone, Debug, Default)]
-pub struct Constants {
+pub struct ConstantBanks {
     banks: Vec<Vec<u8>>,
 }
 
-impl Constants {
+impl ConstantBanks {
     /// Returns the bytes of a bank, for filling it.
     pub fn bank_mut(&mut self, bank: usize) -> &mut Vec<u8> {
         if self.banks.len() <= bank {

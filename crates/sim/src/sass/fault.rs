@@ -24,7 +24,7 @@ impl Fault {
 
 /// The reason a program could not be loaded, or did not complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
+pub struct SassError {
     pub kind: ErrorKind,
     pub message: String,
     /// Where the error occurred; `None` before the first instruction.
@@ -63,13 +63,13 @@ pub struct ErrorPlace {
     pub thread: [u32; 3],
 }
 
-impl Error {
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), place: None }
+impl SassError {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> SassError {
+        SassError { kind, message: message.into(), place: None }
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for SassError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.message)?;
         let Some(place) = &self.place else { return Ok(()) };
@@ -79,4 +79,4 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for SassError {}

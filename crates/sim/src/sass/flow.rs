@@ -12,7 +12,7 @@ use oriole_isa::{Opcode, OperandValue, RegFile};
 use super::convergence::BARRIERS;
 use super::load::INSTRUCTION;
 use super::site::{Operands, Site};
-use super::step::{Action, Built, Unsupported, compute};
+use super::step::{Action, Built, UnsupportedInst, compute};
 use super::warp::{Mask, PredicateSource, Row, Source, WideSource, first};
 
 /// The effect of a control-flow instruction. `condition` is a second predicate in addition to the guard.
@@ -25,7 +25,7 @@ pub enum Flow {
     /// `BRA`, `BRX`, `CALL`, `RET`
     Jump {
         condition: PredicateSource,
-        test: Test,
+        test: ConvergenceTest,
         branch_target: BranchTarget,
     },
     /// `BSYNC`
@@ -67,7 +67,7 @@ pub enum Flow {
 
 /// The condition of a branch on the convergence of the warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Test {
+pub enum ConvergenceTest {
     Always,
     /// True if some live thread of this mask is not in the group (`.DIV`).
     Diverged {
@@ -110,12 +110,12 @@ pub enum BarrierKind {
     /// Arrives without waiting.
     Arrive,
     /// Waits, and reduces the predicates of all threads.
-    Reduce(Reduction),
+    Reduce(PredicateReduction),
 }
 
 /// The reduction of predicates at a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduction {
+pub enum PredicateReduction {
     Count,
     And,
     Or,
@@ -164,7 +164,7 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
 }
 
 /// Decodes the optional second predicate.
-fn condition(site: &Site<'_>) -> Result<PredicateSource, Unsupported> {
+fn condition(site: &Site<'_>) -> Result<PredicateSource, UnsupportedInst> {
     site.operands().optional_predicate()
 }
 
@@ -180,19 +180,19 @@ fn branch(site: &Site<'_>) -> Built {
         }
         condition = uniform;
     }
-    let mut test = Test::Always;
+    let mut test = ConvergenceTest::Always;
     if matches!(operands.peek().map(|operand| &operand.value), Some(OperandValue::Register(RegFile::Uniform, _))) {
         let mask = operands.input()?;
         let (mask, invert) = (mask.source, mask.invert);
         test = match site.one_of(&[(".DIV", false), (".CONV", true)]) {
-            Some(true) => Test::Converged { mask, invert },
-            Some(false) => Test::Diverged { mask, invert },
+            Some(true) => ConvergenceTest::Converged { mask, invert },
+            Some(false) => ConvergenceTest::Diverged { mask, invert },
             None => return Err(site.unsupported("a branch on a mask that asks neither for divergence nor convergence")),
         };
     } else if site.has(".DIV") {
-        test = Test::Diverged { mask: Source::Immediate(!0), invert: false };
+        test = ConvergenceTest::Diverged { mask: Source::Immediate(!0), invert: false };
     } else if site.has(".CONV") {
-        test = Test::Converged { mask: Source::Immediate(!0), invert: false };
+        test = ConvergenceTest::Converged { mask: Source::Immediate(!0), invert: false };
     }
     let OperandValue::Relative(distance) = operands.take()?.value else {
         return Err(site.unsupported("a branch without a target"));
@@ -227,20 +227,20 @@ fn jump(site: &Site<'_>) -> Built {
         }
         other => return Err(site.unsupported(format!("a jump to {other:?}"))),
     };
-    Ok(Action::Flow(Flow::Jump { condition, test: Test::Always, branch_target }))
+    Ok(Action::Flow(Flow::Jump { condition, test: ConvergenceTest::Always, branch_target }))
 }
 
 /// Decodes the second predicate and the convergence barrier.
-fn barrier(site: &Site<'_>) -> Result<(PredicateSource, usize), Unsupported> {
+fn barrier(site: &Site<'_>) -> Result<(PredicateSource, usize), UnsupportedInst> {
     let mut operands = site.operands();
     Ok((operands.optional_predicate()?, barrier_number(&mut operands)?))
 }
 
 /// Takes a convergence barrier and returns its number.
-fn barrier_number(operands: &mut Operands<'_>) -> Result<usize, Unsupported> {
+fn barrier_number(operands: &mut Operands<'_>) -> Result<usize, UnsupportedInst> {
     match operands.take()?.value {
         OperandValue::Register(RegFile::Convergence, Some(number)) if usize::from(number) < BARRIERS => Ok(usize::from(number)),
-        ref other => Err(Unsupported(format!("expected a convergence barrier, found {other:?}"))),
+        ref other => Err(UnsupportedInst(format!("expected a convergence barrier, found {other:?}"))),
     }
 }
 
@@ -314,7 +314,8 @@ fn gather(site: &Site<'_>) -> Built {
 /// Builds `BAR`.
 fn block_barrier(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
-    let reduction = site.one_of(&[(".POPC", Reduction::Count), (".AND", Reduction::And), (".OR", Reduction::Or)]);
+    let reduction =
+        site.one_of(&[(".POPC", PredicateReduction::Count), (".AND", PredicateReduction::And), (".OR", PredicateReduction::Or)]);
     let what = match site.one_of(&[(".SYNC", 0), (".ARV", 1), (".RED", 2)]) {
         Some(0) => BarrierKind::Sync,
         Some(1) => BarrierKind::Arrive,
@@ -337,7 +338,7 @@ impl Site<'_> {
     }
 }
 
-impl Test {
+impl ConvergenceTest {
     /// Returns whether the group of threads `mask` takes the branch; `alive` are the threads that have not exited.
     pub(super) fn holds(self, warp: &super::warp::Warp, mask: Mask, alive: Mask) -> bool {
         let wanted = |source, invert: bool| {
@@ -345,9 +346,9 @@ impl Test {
             (if invert { !value } else { value }) & alive
         };
         match self {
-            Test::Always => true,
-            Test::Diverged { mask: source, invert } => wanted(source, invert) & !mask != 0,
-            Test::Converged { mask: source, invert } => wanted(source, invert) & !mask == 0,
+            ConvergenceTest::Always => true,
+            ConvergenceTest::Diverged { mask: source, invert } => wanted(source, invert) & !mask != 0,
+            ConvergenceTest::Converged { mask: source, invert } => wanted(source, invert) & !mask == 0,
         }
     }
 }

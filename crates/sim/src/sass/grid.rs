@@ -4,16 +4,16 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::bulk::{self, Copies};
-use super::fault::{Error, ErrorKind};
-use super::groups::Order;
+use super::bulk::{self, BulkCopies};
+use super::fault::{ErrorKind, SassError};
+use super::groups::TurnOrder;
 use super::load::Code;
 use super::observe::Observer;
-use super::program::Program;
-use super::schedule::{Block, Engine, Turn};
-use super::warp::{Identity, LANES, Warp};
+use super::program::SassProgram;
+use super::schedule::{GridRun, ResidentBlock, Turn};
+use super::warp::{LANES, ThreadIndices, Warp};
 use super::world::{Map, World};
-use crate::{Launch, Memory};
+use crate::{GlobalMemory, Launch};
 
 /// Warp instructions a block executes before the next block's turn.
 const BLOCK_TURN: u64 = 1 << 13;
@@ -24,29 +24,29 @@ const PATIENCE: usize = 4;
 
 /// Options of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct GridOptions {
     /// Warp instructions after which the run fails.
     pub instruction_limit: u64,
     /// Seed for a random order of warps and thread groups; 0 for the fixed order.
     pub order: u64,
 }
 
-impl Options {
+impl GridOptions {
     /// Makes options with this instruction limit and the fixed order.
-    pub const fn limited(instruction_limit: u64) -> Options {
-        Options { instruction_limit, order: 0 }
+    pub const fn limited(instruction_limit: u64) -> GridOptions {
+        GridOptions { instruction_limit, order: 0 }
     }
 }
 
-impl Default for Options {
+impl Default for GridOptions {
     fn default() -> Self {
-        Options::limited(1 << 36)
+        GridOptions::limited(1 << 36)
     }
 }
 
 /// The result of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct LaunchReport {
     /// Number of instructions issued by all warps.
     pub warp_instructions: u64,
     /// Text printed by the kernel.
@@ -55,38 +55,44 @@ pub struct Report {
 
 impl Code {
     /// Runs a kernel to completion.
-    pub fn run<O: Observer>(&self, launch: &Launch, memory: &mut Memory, options: &Options, observer: &mut O) -> Result<Report, Error> {
+    pub fn run<O: Observer>(
+        &self,
+        launch: &Launch,
+        memory: &mut GlobalMemory,
+        options: &GridOptions,
+        observer: &mut O,
+    ) -> Result<LaunchReport, SassError> {
         let blocks = launch.blocks();
         self.run_blocks(launch, memory, options, observer, 0..blocks)
     }
 
     /// Runs the clusters of some blocks of a launch, given by their linear indices. The other blocks do not run, so a block that waits for one of them
     /// never ends.
-    pub fn run_blocks<O: Observer>(
+    pub(crate) fn run_blocks<O: Observer>(
         &self,
         launch: &Launch,
-        memory: &mut Memory,
-        options: &Options,
+        memory: &mut GlobalMemory,
+        options: &GridOptions,
         observer: &mut O,
         blocks: impl IntoIterator<Item = u64>,
-    ) -> Result<Report, Error> {
+    ) -> Result<LaunchReport, SassError> {
         let kernel = self
             .kernels
             .get(&launch.kernel)
-            .ok_or_else(|| Error::new(ErrorKind::Launch, format!("the code has no kernel `{}`", launch.kernel)))?;
+            .ok_or_else(|| SassError::new(ErrorKind::Launch, format!("the code has no kernel `{}`", launch.kernel)))?;
         let prepared = self.prepare(launch, kernel)?;
-        let program = Program::build(self, kernel, &prepared);
+        let program = SassProgram::build(self, kernel, &prepared);
         for variables in &self.variables {
             memory.place(&variables.name, variables.address, &variables.bytes);
         }
         let map = &prepared.map;
         let cluster_blocks: u32 = map.cluster.iter().product();
         let mut shared: Vec<Vec<u8>> = Vec::new();
-        let mut resident: VecDeque<Vec<Block>> = VecDeque::new();
+        let mut resident: VecDeque<Vec<ResidentBlock>> = VecDeque::new();
         let mut free: Vec<usize> = Vec::new();
-        let mut copies = Copies::new(options.order != 0);
+        let mut copies = BulkCopies::new(options.order != 0);
         let mut clock = 0;
-        let mut order = Order::new(options.order);
+        let mut order = TurnOrder::new(options.order);
         let mut printed = String::new();
         let mut started: HashSet<[u32; 3]> = HashSet::new();
         let mut blocks = blocks
@@ -116,7 +122,7 @@ impl Code {
                     let index = in_cluster(map, first, rank);
                     let [x, y, z] = index.map(u64::from);
                     let number = x + u64::from(map.grid[0]) * (y + u64::from(map.grid[1]) * z);
-                    Block::new(number, slots[rank as usize], warps(map, index, rank, &slots, prepared.registers), program.entry)
+                    ResidentBlock::new(number, slots[rank as usize], warps(map, index, rank, &slots, prepared.registers), program.entry)
                 };
                 (0..cluster_blocks).map(block).collect()
             } else {
@@ -136,10 +142,10 @@ impl Code {
             };
             let limit_of_all = options.instruction_limit;
             let mut engine =
-                Engine { program: &program, world, observer: &mut *observer, kernel: &launch.kernel, limit: limit_of_all, order };
+                GridRun { program: &program, world, observer: &mut *observer, kernel: &launch.kernel, limit: limit_of_all, order };
             run_cluster(&mut engine, &mut cluster)?;
             (clock, order) = (engine.world.clock, engine.order);
-            if cluster.iter().all(Block::is_finished) {
+            if cluster.iter().all(ResidentBlock::is_finished) {
                 free.extend(cluster.iter().map(|block| block.slot));
                 fruitless = 0;
             } else {
@@ -151,7 +157,7 @@ impl Code {
                 }
             }
         }
-        Ok(Report { warp_instructions: clock, printed })
+        Ok(LaunchReport { warp_instructions: clock, printed })
     }
 }
 
@@ -159,7 +165,7 @@ impl Code {
 const SHARED_GARBAGE: u8 = 0xa5;
 
 /// Gives each block of a cluster a turn, and ends the phase of the cluster's barrier if all warps have arrived.
-fn run_cluster<O: Observer>(engine: &mut Engine<'_, '_, O>, cluster: &mut [Block]) -> Result<(), Error> {
+fn run_cluster<O: Observer>(engine: &mut GridRun<'_, '_, O>, cluster: &mut [ResidentBlock]) -> Result<(), SassError> {
     let mut stuck = None;
     let mut progress = false;
     for (rank, block) in cluster.iter_mut().enumerate() {
@@ -170,12 +176,12 @@ fn run_cluster<O: Observer>(engine: &mut Engine<'_, '_, O>, cluster: &mut [Block
         let turn = engine.run(block, BLOCK_TURN)?;
         progress |= engine.world.clock != before;
         match turn {
-            Turn::Ended => bulk::perform_all(&mut engine.world, block.slot).map_err(|what| Error::new(ErrorKind::Fault, what))?,
+            Turn::Ended => bulk::perform_all(&mut engine.world, block.slot).map_err(|what| SassError::new(ErrorKind::Fault, what))?,
             Turn::Over => {}
             Turn::WaitsForCluster => stuck = Some(rank),
         }
     }
-    if let Some(phases) = cluster.iter().filter_map(Block::cluster_arrivals).min() {
+    if let Some(phases) = cluster.iter().filter_map(ResidentBlock::cluster_arrivals).min() {
         progress |= cluster.iter().any(|block| block.cluster_phases < phases);
         cluster.iter_mut().for_each(|block| block.end_cluster_phases(phases));
     }
@@ -211,7 +217,7 @@ fn warps(map: &Map, block: [u32; 3], rank: u32, slots: &Arc<[usize]>, registers:
         let first = warp * LANES as u32;
         let lane = |lane: usize| first + lane as u32;
         let count = (threads - first).min(LANES as u32);
-        let identity = Identity {
+        let identity = ThreadIndices {
             warp,
             block,
             slot: slots[rank as usize],

@@ -6,7 +6,7 @@
 //!
 //! This was measured on an H200: half a warp that counts to 200 before it reaches the others is not interrupted, and threads that spin
 //! without yielding starve the threads they wait for. The use of convergence barriers in functions relies on it (see
-//! [`super::convergence`]). In all experiments the part that falls through ran first; here it does so in the fixed order, and [`Order`] can
+//! [`super::convergence`]). In all experiments the part that falls through ran first; here it does so in the fixed order, and [`TurnOrder`] can
 //! choose a part at random. Which group runs after one that waits was not measured; here it is the one that split off most recently, as on
 //! a stack, and groups that yielded come after all others.
 //!
@@ -17,17 +17,17 @@ use super::warp::{LANES, Lanes, Mask, Warp, first, lanes_of};
 
 /// Threads of a warp at the same instruction.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
+pub(super) struct ThreadGroup {
     /// Index of the next instruction; if the group waits, the one after the instruction it waits at.
     pub step: u32,
     pub threads: Mask,
     /// What the group waits for; `None` if it can run.
-    pub wait: Option<Wait>,
+    pub wait: Option<GroupWait>,
 }
 
 /// The event a group waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(super) enum GroupWait {
     /// At `BSYNC`, for this convergence barrier.
     Convergence(usize),
     /// At `WARPSYNC`.
@@ -42,15 +42,15 @@ pub(super) enum Wait {
 
 /// Chooses which warp or group runs next.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
+pub(super) struct TurnOrder {
     /// State of a xorshift generator; 0 for the fixed order.
     state: u64,
 }
 
-impl Order {
+impl TurnOrder {
     /// Makes the order for a seed; 0 is the fixed order.
-    pub fn new(seed: u64) -> Order {
-        Order { state: if seed == 0 { 0 } else { seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 } }
+    pub fn new(seed: u64) -> TurnOrder {
+        TurnOrder { state: if seed == 0 { 0 } else { seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 } }
     }
 
     pub fn is_random(self) -> bool {
@@ -70,7 +70,7 @@ impl Order {
 pub(super) struct Running {
     pub warp: Warp,
     /// In the order in which they became ready or started to wait, oldest first.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ThreadGroup>,
     pub exited: Mask,
     /// Number of arrivals of the warp at the barrier of the cluster.
     pub cluster_arrivals: u64,
@@ -92,7 +92,7 @@ impl Running {
         let threads = warp.identity.threads;
         Running {
             warp,
-            groups: vec![Group { step: entry, threads, wait: None }],
+            groups: vec![ThreadGroup { step: entry, threads, wait: None }],
             exited: !threads,
             cluster_arrivals: 0,
             current: 0,
@@ -105,13 +105,13 @@ impl Running {
 
     /// Selects the group to run and returns its index. Candidates in order of preference: the group that is running, or a part of it; the
     /// group that split off most recently; groups that have yielded, in turn.
-    pub fn next(&mut self, order: &mut Order) -> Option<usize> {
+    pub fn next(&mut self, order: &mut TurnOrder) -> Option<usize> {
         if self.groups.iter().all(|group| group.wait.is_some()) {
             self.break_deadlock();
         }
         let alone = if self.exclusive != 0 { self.exclusive } else { !0 };
         let ready = |among: Mask| -> Vec<usize> {
-            let is_ready = |group: &Group| group.wait.is_none() && group.threads & among != 0;
+            let is_ready = |group: &ThreadGroup| group.wait.is_none() && group.threads & among != 0;
             (0..self.groups.len()).filter(|&index| is_ready(&self.groups[index])).collect()
         };
         let parts = ready(self.current & alone);
@@ -135,11 +135,11 @@ impl Running {
     /// If all groups wait, releases the threads at the convergence barrier that was reached last.
     fn break_deadlock(&mut self) {
         let last = self.groups.iter().rev().find_map(|group| match group.wait {
-            Some(Wait::Convergence(barrier)) => Some(barrier),
+            Some(GroupWait::Convergence(barrier)) => Some(barrier),
             _ => None,
         });
         if let Some(barrier) = last {
-            let wait = Wait::Convergence(barrier);
+            let wait = GroupWait::Convergence(barrier);
             self.warp.barriers.clear(barrier);
             self.release_threads(wait, self.waiting(wait));
         }
@@ -168,18 +168,18 @@ impl Running {
             self.groups[index].step = step;
         } else if threads != 0 {
             self.groups[index].threads &= !threads;
-            self.groups.push(Group { step, threads, wait: None });
+            self.groups.push(ThreadGroup { step, threads, wait: None });
         }
     }
 
     /// Makes threads of a group wait for others of their warp. The group's program counter is already after the instruction.
-    pub fn wait_at(&mut self, index: usize, threads: Mask, wait: Wait) {
+    pub fn wait_at(&mut self, index: usize, threads: Mask, wait: GroupWait) {
         if threads == 0 {
             return;
         }
         let step = self.groups[index].step;
         self.take(index, threads);
-        self.groups.push(Group { step, threads, wait: Some(wait) });
+        self.groups.push(ThreadGroup { step, threads, wait: Some(wait) });
         self.release();
     }
 
@@ -191,12 +191,12 @@ impl Running {
             let step = self.after_collection[first(rest)];
             let same = lanes_of(rest).filter(|&lane| self.after_collection[lane] == step).fold(0, |mask, lane| mask | 1 << lane);
             rest &= !same;
-            self.groups.push(Group { step, threads: same, wait: None });
+            self.groups.push(ThreadGroup { step, threads: same, wait: None });
         }
     }
 
     /// Returns the threads that wait for an event.
-    fn waiting(&self, wait: Wait) -> Mask {
+    fn waiting(&self, wait: GroupWait) -> Mask {
         self.groups.iter().filter(|group| group.wait == Some(wait)).fold(0, |mask, group| mask | group.threads)
     }
 
@@ -204,9 +204,9 @@ impl Running {
     pub fn release(&mut self) {
         self.release_gathered();
         self.release_collected();
-        let elsewhere = self.exited | self.yielded | self.waiting(Wait::WarpSync) | self.waiting(Wait::Collective);
+        let elsewhere = self.exited | self.yielded | self.waiting(GroupWait::WarpSync) | self.waiting(GroupWait::Collective);
         for barrier in 0..BARRIERS {
-            let wait = Wait::Convergence(barrier);
+            let wait = GroupWait::Convergence(barrier);
             let free = self.warp.barriers.complete(barrier, self.waiting(wait), elsewhere);
             if free != 0 {
                 self.warp.barriers.clear(barrier);
@@ -219,12 +219,12 @@ impl Running {
     fn go_on_together(&mut self, threads: Mask, step: u32) {
         self.groups.iter_mut().for_each(|group| group.threads &= !threads);
         self.groups.retain(|group| group.threads != 0);
-        self.groups.push(Group { step, threads, wait: None });
+        self.groups.push(ThreadGroup { step, threads, wait: None });
     }
 
     /// Releases threads at the same `WARPSYNC` with equal masks once all threads of the mask have arrived.
     fn release_gathered(&mut self) {
-        let groups: Vec<Group> = self.groups.iter().filter(|group| group.wait == Some(Wait::WarpSync)).copied().collect();
+        let groups: Vec<ThreadGroup> = self.groups.iter().filter(|group| group.wait == Some(GroupWait::WarpSync)).copied().collect();
         let mut free = 0;
         for group in &groups {
             let here = groups.iter().filter(|other| other.step == group.step).fold(0, |mask, other| mask | other.threads);
@@ -235,14 +235,14 @@ impl Running {
             free |= lanes_of(group.threads).filter(is_complete).fold(0, |mask, lane| mask | 1 << lane);
         }
         if free != 0 {
-            self.release_threads(Wait::WarpSync, free);
+            self.release_threads(GroupWait::WarpSync, free);
         }
     }
 
     /// Releases threads at `WARPSYNC.COLLECTIVE`, at any instructions, once all threads of the mask have arrived; all continue at the
     /// instruction of the lowest one.
     fn release_collected(&mut self) {
-        let waiting = self.waiting(Wait::Collective);
+        let waiting = self.waiting(GroupWait::Collective);
         let is_complete = |lane: &usize| self.wanted[*lane] & !self.exited & !waiting == 0;
         let Some(lane) = lanes_of(waiting).find(is_complete) else { return };
         let free = self.wanted[lane] & waiting;
@@ -251,14 +251,14 @@ impl Running {
     }
 
     /// Releases the threads of `free` from a wait; those at the same instruction become one group.
-    fn release_threads(&mut self, wait: Wait, free: Mask) {
-        let mut released: Vec<Group> = Vec::new();
+    fn release_threads(&mut self, wait: GroupWait, free: Mask) {
+        let mut released: Vec<ThreadGroup> = Vec::new();
         for group in self.groups.iter_mut().filter(|group| group.wait == Some(wait)) {
             let threads = group.threads & free;
             group.threads &= !free;
             match released.iter_mut().find(|other| other.step == group.step) {
                 Some(other) => other.threads |= threads,
-                None => released.push(Group { step: group.step, threads, wait: None }),
+                None => released.push(ThreadGroup { step: group.step, threads, wait: None }),
             }
         }
         self.groups.retain(|group| group.threads != 0);
@@ -267,6 +267,6 @@ impl Running {
 }
 
 /// Returns the first element, or a random one in a random order.
-fn any_of(groups: &[usize], order: &mut Order) -> Option<usize> {
+fn any_of(groups: &[usize], order: &mut TurnOrder) -> Option<usize> {
     if order.is_random() && !groups.is_empty() { Some(groups[order.choose(groups.len())]) } else { groups.first().copied() }
 }

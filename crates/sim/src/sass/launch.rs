@@ -2,8 +2,8 @@
 
 use oriole_isa::{LaunchLayout, LaunchWord, ReservedShared, SharedWindow, SystemLayout, Target};
 
-use super::constants::{BANK_BYTES, Constants};
-use super::fault::{Error, ErrorKind};
+use super::constants::{BANK_BYTES, ConstantBanks};
+use super::fault::{ErrorKind, SassError};
 use super::load::{Code, Kernel};
 use super::world::Map;
 use crate::Launch;
@@ -32,16 +32,16 @@ const STACK_ALIGNMENT: u32 = 16;
 const SHARED_ALIGNMENT: u32 = 128;
 
 /// Everything the warps of a launch need.
-pub(super) struct Prepared {
-    pub constants: Constants,
+pub(super) struct LaunchInputs {
+    pub constants: ConstantBanks,
     pub map: Map,
     pub registers: u16,
 }
 
 impl Code {
     /// Checks the launch against the kernel's attributes and prepares it.
-    pub(super) fn prepare(&self, launch: &Launch, kernel: &Kernel) -> Result<Prepared, Error> {
-        let wrong = |message: String| Error::new(ErrorKind::Launch, format!("{}: {message}", launch.kernel));
+    pub(super) fn prepare(&self, launch: &Launch, kernel: &Kernel) -> Result<LaunchInputs, SassError> {
+        let wrong = |message: String| SassError::new(ErrorKind::Launch, format!("{}: {message}", launch.kernel));
         let threads = launch.threads();
         if threads == 0 || threads > MAX_THREADS || launch.grid.contains(&0) {
             return Err(wrong(format!("cannot launch a grid of {:?} blocks of {:?} threads", launch.grid, launch.block)));
@@ -56,7 +56,7 @@ impl Code {
         if kernel.required_block.is_some_and(|required| required != launch.block) {
             return Err(wrong(format!("needs blocks of {:?} threads", kernel.required_block.unwrap_or_default())));
         }
-        let cluster = launch.cluster_shape(kernel.cluster).map_err(|message| Error::new(ErrorKind::Launch, message))?;
+        let cluster = launch.cluster_shape(kernel.cluster).map_err(|message| SassError::new(ErrorKind::Launch, message))?;
         let has_clusters = LaunchLayout::of(self.target).cluster.is_some();
         if cluster != [1; 3] && !has_clusters {
             return Err(wrong(format!("{} has no clusters", self.target)));
@@ -76,7 +76,7 @@ impl Code {
         map.is_explicit_cluster = has_clusters && (launch.cluster.is_some() || kernel.cluster.is_some_and(|cluster| !cluster.contains(&0)));
         map.shared_bytes = own_shared + launch.shared_bytes;
 
-        let mut constants = Constants::default();
+        let mut constants = ConstantBanks::default();
         for (bank, name, bytes) in &self.banks {
             if name.as_ref().is_none_or(|name| *name == launch.kernel) {
                 let whole = constants.bank_mut(usize::from(*bank));
@@ -96,7 +96,7 @@ impl Code {
             let start = (kernel.parameters_start + offset) as usize;
             bank[start..start + argument.len()].copy_from_slice(argument);
         }
-        Ok(Prepared { constants, map, registers: kernel.registers })
+        Ok(LaunchInputs { constants, map, registers: kernel.registers })
     }
 }
 

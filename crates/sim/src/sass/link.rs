@@ -4,12 +4,12 @@ use oriole_cubin::Cubin;
 use oriole_cubin::relocation::{Relocation, RelocationType};
 use oriole_cubin::section::{Content, SectionKind};
 
-use super::fault::{Error, ErrorKind};
-use super::load::{Located, Sections};
+use super::fault::{ErrorKind, SassError};
+use super::load::{AssignedLocation, Sections};
 use super::world::Map;
 
 /// Applies every relocation of code, constants and variables.
-pub(super) fn apply(cubin: &Cubin, sections: &mut Sections) -> Result<(), Error> {
+pub(super) fn apply(cubin: &Cubin, sections: &mut Sections) -> Result<(), SassError> {
     let Some(map) = cubin.target().map(Map::new) else { return Ok(()) };
     for section in cubin.sections() {
         let Content::Relocations(relocations) = &section.content else { continue };
@@ -29,20 +29,20 @@ pub(super) fn apply(cubin: &Cubin, sections: &mut Sections) -> Result<(), Error>
 }
 
 /// Applies one relocation to section `patched`.
-fn one(cubin: &Cubin, sections: &mut Sections, map: &Map, patched: usize, relocation: &Relocation) -> Result<(), Error> {
+fn one(cubin: &Cubin, sections: &mut Sections, map: &Map, patched: usize, relocation: &Relocation) -> Result<(), SassError> {
     let located = sections.symbol(cubin, relocation.symbol as usize)?;
     let kind = relocation.relocation_type;
     let bad = |what: &str| {
         let name = cubin.symbols().get(relocation.symbol as usize).map_or("", |symbol| symbol.name.as_str());
-        Error::new(ErrorKind::Load, format!("relocation {kind:?} of `{name}` at {:#x}: {what}", relocation.offset))
+        SassError::new(ErrorKind::Load, format!("relocation {kind:?} of `{name}` at {:#x}: {what}", relocation.offset))
     };
     let is_generic = kind.name().is_some_and(|name| name.starts_with('G'));
     let address = match located {
-        Located::At(address) => address,
-        Located::Constant(offset) if is_generic => map.constant_window + offset,
-        Located::Shared(offset) if is_generic => map.shared_window + offset,
-        Located::Constant(offset) | Located::Shared(offset) => offset,
-        Located::Nowhere => return Err(bad("the symbol is nowhere")),
+        AssignedLocation::At(address) => address,
+        AssignedLocation::Constant(offset) if is_generic => map.constant_window + offset,
+        AssignedLocation::Shared(offset) if is_generic => map.shared_window + offset,
+        AssignedLocation::Constant(offset) | AssignedLocation::Shared(offset) => offset,
+        AssignedLocation::Nowhere => return Err(bad("the symbol is nowhere")),
     };
     let field = RelocatedBits::of(kind).ok_or_else(|| bad("not known"))?;
     let bytes = sections.bytes[patched].as_mut().ok_or_else(|| bad("the section has no bytes"))?;

@@ -10,7 +10,7 @@ use oriole_cubin::{Cubin, CubinIndex};
 use oriole_isa::{Instruction, SystemLayout, Target, decode};
 use rustc_hash::FxHashMap;
 
-use super::fault::{Error, ErrorKind};
+use super::fault::{ErrorKind, SassError};
 use super::link;
 use super::world::{CODE_START, GLOBALS_START};
 
@@ -28,17 +28,17 @@ const UNKNOWN_STACK: u32 = u32::MAX;
 /// Machine code, loaded and ready for launches.
 pub struct Code {
     pub(super) target: Target,
-    pub(super) functions: Vec<Function>,
+    pub(super) functions: Vec<LoadedFunction>,
     pub(super) kernels: FxHashMap<String, Kernel>,
     /// Constant banks: (number, kernel, bytes); `None` as the kernel means all kernels.
     pub(super) banks: Vec<(u8, Option<String>, Vec<u8>)>,
-    pub(super) variables: Vec<Variables>,
+    pub(super) variables: Vec<VariableSection>,
     /// Names of the driver functions that the code refers to.
     pub(super) externals: Vec<String>,
 }
 
 /// A code section.
-pub(super) struct Function {
+pub(super) struct LoadedFunction {
     pub name: String,
     pub is_kernel: bool,
     /// Address in the code space.
@@ -49,7 +49,7 @@ pub(super) struct Function {
 }
 
 /// A section of variables in global memory.
-pub(super) struct Variables {
+pub(super) struct VariableSection {
     pub name: String,
     pub address: u64,
     pub bytes: Vec<u8>,
@@ -77,7 +77,7 @@ pub(super) struct Kernel {
 
 /// The location assigned to a section or symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Located {
+pub(super) enum AssignedLocation {
     /// An address in the code space or in global memory.
     At(u64),
     /// An offset in constant bank 3.
@@ -90,13 +90,13 @@ pub(super) enum Located {
 
 impl Code {
     /// Reads a cubin and resolves its relocations.
-    pub fn load(bytes: &[u8]) -> Result<Code, Error> {
-        let cubin = Cubin::read(bytes).map_err(|error| Error::new(ErrorKind::Load, error.to_string()))?;
-        let unknown = || Error::new(ErrorKind::Load, format!("code for {} is not known", cubin.target_name()));
+    pub fn load(bytes: &[u8]) -> Result<Code, SassError> {
+        let cubin = Cubin::read(bytes).map_err(|error| SassError::new(ErrorKind::Load, error.to_string()))?;
+        let unknown = || SassError::new(ErrorKind::Load, format!("code for {} is not known", cubin.target_name()));
         let target = cubin.target().ok_or_else(unknown)?;
         let mut sections = Sections::of(&cubin)?;
         link::apply(&cubin, &mut sections)?;
-        let functions: Vec<Function> = sections.functions(&cubin, target);
+        let functions: Vec<LoadedFunction> = sections.functions(&cubin, target);
         let kernels = kernels(&cubin, &functions, target);
         let mut banks = Vec::new();
         let mut variables = Vec::new();
@@ -104,7 +104,9 @@ impl Code {
             let Some(bytes) = sections.bytes[index].take() else { continue };
             match (section.kind(), sections.located[index]) {
                 (SectionKind::Constant(bank, name), _) => banks.push((bank, name.map(str::to_owned), bytes)),
-                (SectionKind::Global, Located::At(address)) => variables.push(Variables { name: section.name.clone(), address, bytes }),
+                (SectionKind::Global, AssignedLocation::At(address)) => {
+                    variables.push(VariableSection { name: section.name.clone(), address, bytes })
+                }
                 _ => {}
             }
         }
@@ -131,16 +133,16 @@ impl Code {
 const MOST_ZEROS: u64 = 256 << 20;
 
 /// Makes the contents of a section without bytes in the file.
-fn zeros(name: &str, size: u64) -> Result<Vec<u8>, Error> {
+fn zeros(name: &str, size: u64) -> Result<Vec<u8>, SassError> {
     if size > MOST_ZEROS {
-        return Err(Error::new(ErrorKind::Load, format!("{name} has {size} bytes; the simulator holds at most {MOST_ZEROS}")));
+        return Err(SassError::new(ErrorKind::Load, format!("{name} has {size} bytes; the simulator holds at most {MOST_ZEROS}")));
     }
     Ok(vec![0; size as usize])
 }
 
 /// Sections while they are placed and patched, by section index.
 pub(super) struct Sections {
-    pub located: Vec<Located>,
+    pub located: Vec<AssignedLocation>,
     /// Contents; `None` for sections that are not loaded.
     pub bytes: Vec<Option<Vec<u8>>>,
     pub externals: Vec<String>,
@@ -150,10 +152,14 @@ pub(super) struct Sections {
 
 impl Sections {
     /// Assigns a location to each section and copies its contents.
-    fn of(cubin: &Cubin) -> Result<Sections, Error> {
+    fn of(cubin: &Cubin) -> Result<Sections, SassError> {
         let count = cubin.sections().len();
-        let mut sections =
-            Sections { located: vec![Located::Nowhere; count], bytes: vec![None; count], externals: Vec::new(), externals_start: 0 };
+        let mut sections = Sections {
+            located: vec![AssignedLocation::Nowhere; count],
+            bytes: vec![None; count],
+            externals: Vec::new(),
+            externals_start: 0,
+        };
         let (mut code, mut data) = (CODE_START, GLOBALS_START);
         for (index, section) in cubin.sections().iter().enumerate() {
             let bytes = match &section.content {
@@ -166,20 +172,20 @@ impl Sections {
             match section.kind() {
                 SectionKind::Text(name) => {
                     if !(bytes.len() as u64).is_multiple_of(INSTRUCTION) {
-                        return Err(Error::new(ErrorKind::Load, format!("the code of {name} is no whole number of instructions")));
+                        return Err(SassError::new(ErrorKind::Load, format!("the code of {name} is no whole number of instructions")));
                     }
-                    sections.located[index] = Located::At(code);
+                    sections.located[index] = AssignedLocation::At(code);
                     code = (code + bytes.len() as u64).next_multiple_of(FUNCTION_ALIGNMENT);
                 }
                 SectionKind::Global => {
                     data = data.next_multiple_of(section.alignment.max(256));
-                    sections.located[index] = Located::At(data);
+                    sections.located[index] = AssignedLocation::At(data);
                     // Leave unmapped addresses after each section to catch out-of-bounds accesses.
                     data += bytes.len() as u64 + 0x1_0000;
                 }
-                SectionKind::Constant(..) => sections.located[index] = Located::Constant(0),
+                SectionKind::Constant(..) => sections.located[index] = AssignedLocation::Constant(0),
                 SectionKind::Shared(_) => {
-                    sections.located[index] = Located::Shared(0);
+                    sections.located[index] = AssignedLocation::Shared(0);
                     continue;
                 }
                 _ => continue,
@@ -191,46 +197,46 @@ impl Sections {
     }
 
     /// Decodes the code sections; returns them sorted by address.
-    fn functions(&mut self, cubin: &Cubin, target: Target) -> Vec<Function> {
+    fn functions(&mut self, cubin: &Cubin, target: Target) -> Vec<LoadedFunction> {
         let mut functions = Vec::new();
         for function in cubin.functions() {
-            let (Some(bytes), Located::At(address)) = (self.bytes[function.section].take(), self.located[function.section]) else {
+            let (Some(bytes), AssignedLocation::At(address)) = (self.bytes[function.section].take(), self.located[function.section]) else {
                 continue;
             };
             let word = |chunk: &[u8]| chunk.iter().rev().fold(0, |word, &byte| word << 8 | u128::from(byte));
             let words: Vec<u128> = bytes.chunks_exact(INSTRUCTION as usize).map(word).collect();
             let instructions = words.iter().map(|&word| decode(word, target)).collect();
-            functions.push(Function { name: function.name.to_owned(), is_kernel: function.is_kernel, address, words, instructions });
+            functions.push(LoadedFunction { name: function.name.to_owned(), is_kernel: function.is_kernel, address, words, instructions });
         }
         functions.sort_by_key(|function| function.address);
         functions
     }
 
     /// Returns the location of a symbol. An undefined symbol is a driver function and gets an address on first use.
-    pub fn symbol(&mut self, cubin: &Cubin, index: usize) -> Result<Located, Error> {
-        let symbol = cubin.symbols().get(index).ok_or_else(|| Error::new(ErrorKind::Load, format!("there is no symbol {index}")))?;
+    pub fn symbol(&mut self, cubin: &Cubin, index: usize) -> Result<AssignedLocation, SassError> {
+        let symbol = cubin.symbols().get(index).ok_or_else(|| SassError::new(ErrorKind::Load, format!("there is no symbol {index}")))?;
         Ok(match symbol.section {
             SymbolSection::Section(section) => match self.located.get(section as usize) {
-                Some(Located::At(start)) => Located::At(start + symbol.value),
-                Some(Located::Constant(start)) => Located::Constant(start + symbol.value),
-                Some(Located::Shared(start)) => Located::Shared(start + symbol.value),
-                _ => Located::Nowhere,
+                Some(AssignedLocation::At(start)) => AssignedLocation::At(start + symbol.value),
+                Some(AssignedLocation::Constant(start)) => AssignedLocation::Constant(start + symbol.value),
+                Some(AssignedLocation::Shared(start)) => AssignedLocation::Shared(start + symbol.value),
+                _ => AssignedLocation::Nowhere,
             },
-            SymbolSection::Undefined if symbol.name.is_empty() => Located::At(0),
+            SymbolSection::Undefined if symbol.name.is_empty() => AssignedLocation::At(0),
             SymbolSection::Undefined => {
                 let position = self.externals.iter().position(|name| *name == symbol.name).unwrap_or_else(|| {
                     self.externals.push(symbol.name.clone());
                     self.externals.len() - 1
                 });
-                Located::At(self.externals_start + EXTERNAL_STEPS * INSTRUCTION * position as u64)
+                AssignedLocation::At(self.externals_start + EXTERNAL_STEPS * INSTRUCTION * position as u64)
             }
-            SymbolSection::Reserved(_) => Located::Nowhere,
+            SymbolSection::Reserved(_) => AssignedLocation::Nowhere,
         })
     }
 }
 
 /// Collects the attributes of each kernel.
-fn kernels(cubin: &Cubin, functions: &[Function], target: Target) -> FxHashMap<String, Kernel> {
+fn kernels(cubin: &Cubin, functions: &[LoadedFunction], target: Target) -> FxHashMap<String, Kernel> {
     let mut kernels = FxHashMap::default();
     let known = CubinIndex::new(cubin);
     let mut by_name: FxHashMap<&str, usize> = FxHashMap::default();

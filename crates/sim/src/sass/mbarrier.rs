@@ -17,7 +17,7 @@ use oriole_isa::Opcode;
 
 use super::bulk;
 use super::fault::Fault;
-use super::memory::address::Address;
+use super::memory::address::AddressSum;
 use super::memory::space::{self, Space};
 use super::site::Site;
 use super::step::{Action, Built, access};
@@ -33,19 +33,24 @@ const TRANSACTION_BITS: u32 = 22;
 
 /// The contents of a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Barrier {
+pub(super) struct MbarrierState {
     expected: u64,
     pending: u64,
     transactions: i64,
     parity: u64,
 }
 
-impl Barrier {
-    fn from_bits(bits: u64) -> Barrier {
+impl MbarrierState {
+    fn from_bits(bits: u64) -> MbarrierState {
         let count = |shift: u32| (COUNT_LIMIT - (bits >> shift) % COUNT_LIMIT) % COUNT_LIMIT;
         let transactions = (bits >> 21) & ((1 << TRANSACTION_BITS) - 1);
         let unused = 64 - TRANSACTION_BITS;
-        Barrier { expected: count(1), pending: count(43), transactions: (transactions << unused) as i64 >> unused, parity: bits >> 63 }
+        MbarrierState {
+            expected: count(1),
+            pending: count(43),
+            transactions: (transactions << unused) as i64 >> unused,
+            parity: bits >> 63,
+        }
     }
 
     fn bits(self) -> u64 {
@@ -83,7 +88,7 @@ fn change_at(
     warp: &Warp,
     world: &mut World<'_>,
     address: u64,
-    what: impl FnOnce(&mut Barrier) -> Result<(), String>,
+    what: impl FnOnce(&mut MbarrierState) -> Result<(), String>,
 ) -> Result<u64, String> {
     let (slot, offset) = space::in_cluster(&warp.identity, address)?;
     change(world, slot, offset, what)
@@ -94,7 +99,7 @@ pub(super) fn change(
     world: &mut World<'_>,
     slot: usize,
     offset: u64,
-    change: impl FnOnce(&mut Barrier) -> Result<(), String>,
+    change: impl FnOnce(&mut MbarrierState) -> Result<(), String>,
 ) -> Result<u64, String> {
     let start = offset as usize;
     let memory = world.shared.get_mut(slot).and_then(|memory| memory.get_mut(start..start + BYTES));
@@ -104,7 +109,7 @@ pub(super) fn change(
     let mut word = [0; BYTES];
     word.copy_from_slice(bytes);
     let old = u64::from_le_bytes(word);
-    let mut barrier = Barrier::from_bits(old);
+    let mut barrier = MbarrierState::from_bits(old);
     change(&mut barrier)?;
     bytes.copy_from_slice(&barrier.bits().to_le_bytes());
     Ok(old)
@@ -126,7 +131,7 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
 fn exchange(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let d = operands.wide_destination(2)?;
-    let address = Address::take(site, &mut operands, false)?;
+    let address = AddressSum::take(site, &mut operands, false)?;
     let value = operands.wide_input()?.source;
     Ok(access(move |warp, world, mask| {
         let (addresses, values) = (address.of(warp), warp.read_wide(value));
@@ -174,7 +179,7 @@ fn arrive(site: &Site<'_>) -> Built {
     }
     let mut operands = site.operands();
     let d = operands.wide_destination(2)?;
-    let address = Address::take(site, &mut operands, false)?;
+    let address = AddressSum::take(site, &mut operands, false)?;
     let count: Source = operands.input()?.source;
     Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
         let (addresses, counts) = (address.of(warp), warp.read(count));
@@ -218,7 +223,7 @@ fn arrive(site: &Site<'_>) -> Built {
 fn test(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let p = operands.predicate_destination()?;
-    let address = Address::take(site, &mut operands, false)?;
+    let address = AddressSum::take(site, &mut operands, false)?;
     let phase = operands.input()?.source;
     Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
         let (addresses, phases) = (address.of(warp), warp.read(phase));
@@ -240,7 +245,7 @@ fn arrive_after_copies(site: &Site<'_>) -> Built {
     let is_transaction = site.has(".TRANSCNT");
     let is_count = site.has(".ARVCNT");
     let mut operands = site.operands();
-    let address = Address::take(site, &mut operands, false)?;
+    let address = AddressSum::take(site, &mut operands, false)?;
     Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
         let addresses = address.of(warp);
         for lane in lanes_of(mask) {
@@ -286,16 +291,16 @@ mod tests {
     fn counts_survive_the_round_trip() {
         // mbarrier.init with 5: ptxas stores (2^20 - 5) << 1 and (2^20 - 5) << 11.
         let bits = ((1_u64 << 20) - 5) << 11 << 32 | ((1 << 20) - 5) << 1;
-        let mut barrier = Barrier::from_bits(bits);
-        assert_eq!(barrier, Barrier { expected: 5, pending: 5, transactions: 0, parity: 0 });
+        let mut barrier = MbarrierState::from_bits(bits);
+        assert_eq!(barrier, MbarrierState { expected: 5, pending: 5, transactions: 0, parity: 0 });
         assert_eq!(barrier.bits(), bits);
         barrier.transactions = -3;
-        assert_eq!(Barrier::from_bits(barrier.bits()), barrier);
+        assert_eq!(MbarrierState::from_bits(barrier.bits()), barrier);
     }
 
     #[test]
     fn a_phase_needs_all_arrivals_and_transactions() {
-        let mut barrier = Barrier { expected: 2, pending: 2, transactions: 16, parity: 0 };
+        let mut barrier = MbarrierState { expected: 2, pending: 2, transactions: 16, parity: 0 };
         barrier.arrive(2).unwrap();
         assert_eq!((barrier.parity, barrier.pending), (0, 0));
         barrier.add_transactions(-16);

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Instructions are grouped into family modules. Each has a function `build(&Site) -> Option<Built>`: `None` if the opcode belongs to
-//! another family, an error ([`step::Unsupported`], with a text) if it does not implement the form. It queries modifiers with
+//! another family, an error ([`step::UnsupportedInst`], with a text) if it does not implement the form. It queries modifiers with
 //! [`site::Site::has`] and takes operands, in the order of the text, with the cursor [`site::Operands`]:
 //!
 //! | method | operand | result |
@@ -73,11 +73,11 @@ mod warpgroup;
 mod watch;
 pub(crate) mod world;
 
-pub use fault::{Error, ErrorKind, ErrorPlace, Fault};
-pub use grid::{Options, Report};
+pub use fault::{ErrorKind, ErrorPlace, Fault, SassError};
+pub use grid::{GridOptions, LaunchReport};
 pub use load::Code;
 pub use observe::{Issue, Observer, Silent, Trace};
-pub use watch::{WriteWatch, Writer};
+pub use watch::{WriteWatch, WritingThread};
 
 #[cfg(test)]
 mod tests;

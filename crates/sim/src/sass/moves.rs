@@ -69,7 +69,7 @@ fn to_uniform(site: &Site<'_>) -> Built {
 
 /// A special register.
 #[derive(Clone, Copy)]
-enum Special {
+enum SassSpecialRegister {
     Zero,
     Lane,
     Thread(usize),
@@ -97,53 +97,53 @@ enum Special {
     ClusterRank,
 }
 
-impl Special {
+impl SassSpecialRegister {
     /// Returns the special register with this name; `None` if it is not simulated.
-    fn of(name: &str) -> Option<Special> {
-        let mask = |below, own, above| Special::LaneMask { below, own, above };
+    fn of(name: &str) -> Option<SassSpecialRegister> {
+        let mask = |below, own, above| SassSpecialRegister::LaneMask { below, own, above };
         Some(match name {
             // Local memory is one stack that ends at offset 0, so these offsets and sizes are zero.
-            "SR_LMEMHIOFF" | "SR_LMEMLOSZ" => Special::Zero,
-            "SRZ" | "SR_VIRTUALSMID" | "SR_GpcLocalCgaId" | "SR_WARPERRORSTATUS" | "SR_GLOBALERRORSTATUS" => Special::Zero,
-            "SR_LANEID" => Special::Lane,
-            "SR_TID" => Special::PackedThread,
-            "SR_TID.X" => Special::Thread(0),
-            "SR_TID.Y" => Special::Thread(1),
-            "SR_TID.Z" => Special::Thread(2),
-            "SR_CTAID.X" => Special::Block(0),
-            "SR_CTAID.Y" => Special::Block(1),
-            "SR_CTAID.Z" => Special::Block(2),
+            "SR_LMEMHIOFF" | "SR_LMEMLOSZ" => SassSpecialRegister::Zero,
+            "SRZ" | "SR_VIRTUALSMID" | "SR_GpcLocalCgaId" | "SR_WARPERRORSTATUS" | "SR_GLOBALERRORSTATUS" => SassSpecialRegister::Zero,
+            "SR_LANEID" => SassSpecialRegister::Lane,
+            "SR_TID" => SassSpecialRegister::PackedThread,
+            "SR_TID.X" => SassSpecialRegister::Thread(0),
+            "SR_TID.Y" => SassSpecialRegister::Thread(1),
+            "SR_TID.Z" => SassSpecialRegister::Thread(2),
+            "SR_CTAID.X" => SassSpecialRegister::Block(0),
+            "SR_CTAID.Y" => SassSpecialRegister::Block(1),
+            "SR_CTAID.Z" => SassSpecialRegister::Block(2),
             "SR_EQMASK" => mask(false, true, false),
             "SR_LTMASK" => mask(true, false, false),
             "SR_LEMASK" => mask(true, true, false),
             "SR_GTMASK" => mask(false, false, true),
             "SR_GEMASK" => mask(false, true, true),
-            "SR_CLOCKLO" | "SR_CLOCK" => Special::ClockLow,
-            "SR_CLOCKHI" => Special::ClockHigh,
-            "SR_GLOBALTIMERLO" => Special::TimerLow,
-            "SR_GLOBALTIMERHI" => Special::TimerHigh,
-            "SR_VIRTID" => Special::VirtualId,
-            "SR_VIRTCFG" => Special::VirtualConfiguration,
-            "SR_SMEMSZ" => Special::SharedSize,
-            "SR_SWINHI" => Special::SharedWindowHigh,
-            "SR_SWINLO" => Special::SharedWindowLow,
-            "SR_LWINHI" => Special::LocalWindowHigh,
-            "SR_LWINLO" => Special::LocalWindowLow,
-            "SR_CgaCtaId" => Special::ClusterRank,
-            "SR_CgaSize" => Special::ClusterSize,
-            name if name.starts_with("SR_PM") || name.starts_with("SR_SNAP_PM") => Special::Zero,
+            "SR_CLOCKLO" | "SR_CLOCK" => SassSpecialRegister::ClockLow,
+            "SR_CLOCKHI" => SassSpecialRegister::ClockHigh,
+            "SR_GLOBALTIMERLO" => SassSpecialRegister::TimerLow,
+            "SR_GLOBALTIMERHI" => SassSpecialRegister::TimerHigh,
+            "SR_VIRTID" => SassSpecialRegister::VirtualId,
+            "SR_VIRTCFG" => SassSpecialRegister::VirtualConfiguration,
+            "SR_SMEMSZ" => SassSpecialRegister::SharedSize,
+            "SR_SWINHI" => SassSpecialRegister::SharedWindowHigh,
+            "SR_SWINLO" => SassSpecialRegister::SharedWindowLow,
+            "SR_LWINHI" => SassSpecialRegister::LocalWindowHigh,
+            "SR_LWINLO" => SassSpecialRegister::LocalWindowLow,
+            "SR_CgaCtaId" => SassSpecialRegister::ClusterRank,
+            "SR_CgaSize" => SassSpecialRegister::ClusterSize,
+            name if name.starts_with("SR_PM") || name.starts_with("SR_SNAP_PM") => SassSpecialRegister::Zero,
             _ => return None,
         })
     }
 
     /// Returns the upper half of a 64-bit read.
-    fn upper(self) -> Special {
+    fn upper(self) -> SassSpecialRegister {
         match self {
-            Special::ClockLow => Special::ClockHigh,
-            Special::TimerLow => Special::TimerHigh,
-            Special::SharedWindowLow => Special::SharedWindowHigh,
-            Special::LocalWindowLow => Special::LocalWindowHigh,
-            _ => Special::Zero,
+            SassSpecialRegister::ClockLow => SassSpecialRegister::ClockHigh,
+            SassSpecialRegister::TimerLow => SassSpecialRegister::TimerHigh,
+            SassSpecialRegister::SharedWindowLow => SassSpecialRegister::SharedWindowHigh,
+            SassSpecialRegister::LocalWindowLow => SassSpecialRegister::LocalWindowHigh,
+            _ => SassSpecialRegister::Zero,
         }
     }
 
@@ -153,39 +153,39 @@ impl Special {
         // A nanosecond timer that advances by 32 per instruction.
         let timer = world.clock.wrapping_mul(32).wrapping_add(TIMER_START);
         let one = match self {
-            Special::Lane => return std::array::from_fn(|lane| lane as u32),
-            Special::Thread(axis) => return identity.thread[axis],
-            Special::PackedThread => {
+            SassSpecialRegister::Lane => return std::array::from_fn(|lane| lane as u32),
+            SassSpecialRegister::Thread(axis) => return identity.thread[axis],
+            SassSpecialRegister::PackedThread => {
                 let [x, y, z] = &identity.thread;
                 return std::array::from_fn(|lane| x[lane] | y[lane] << 16 | z[lane] << 26);
             }
-            Special::LaneMask { below, own, above } => {
+            SassSpecialRegister::LaneMask { below, own, above } => {
                 return std::array::from_fn(|lane| {
                     let bit = 1u32 << lane;
                     let pick = |wanted: bool, mask: u32| if wanted { mask } else { 0 };
                     pick(below, bit - 1) | pick(own, bit) | pick(above, !(bit | (bit - 1)))
                 });
             }
-            Special::Zero => 0,
-            Special::Block(axis) => identity.block[axis],
-            Special::ClockLow => world.clock as u32,
-            Special::ClockHigh => (world.clock >> 32) as u32,
-            Special::TimerLow => timer as u32,
-            Special::TimerHigh => (timer >> 32) as u32,
-            Special::VirtualId => identity.warp << 8,
-            Special::VirtualConfiguration => WARPS << 8,
-            Special::SharedSize => {
+            SassSpecialRegister::Zero => 0,
+            SassSpecialRegister::Block(axis) => identity.block[axis],
+            SassSpecialRegister::ClockLow => world.clock as u32,
+            SassSpecialRegister::ClockHigh => (world.clock >> 32) as u32,
+            SassSpecialRegister::TimerLow => timer as u32,
+            SassSpecialRegister::TimerHigh => (timer >> 32) as u32,
+            SassSpecialRegister::VirtualId => identity.warp << 8,
+            SassSpecialRegister::VirtualConfiguration => WARPS << 8,
+            SassSpecialRegister::SharedSize => {
                 let behind = LaunchLayout::of(world.map.target)
                     .reserved_shared_size
                     .filter(|_| SystemLayout::of(world.map.target).reserved_shared == 0);
                 world.map.shared_bytes + behind.map_or(0, |offset| world.constants.read(0, offset, 4) as u32)
             }
-            Special::SharedWindowHigh => (world.map.shared_window >> 32) as u32,
-            Special::SharedWindowLow => world.map.shared_window as u32,
-            Special::LocalWindowHigh => (world.map.local_window >> 32) as u32,
-            Special::LocalWindowLow => world.map.local_window as u32,
-            Special::ClusterSize => CLUSTER_SIZE_WORD,
-            Special::ClusterRank => identity.rank,
+            SassSpecialRegister::SharedWindowHigh => (world.map.shared_window >> 32) as u32,
+            SassSpecialRegister::SharedWindowLow => world.map.shared_window as u32,
+            SassSpecialRegister::LocalWindowHigh => (world.map.local_window >> 32) as u32,
+            SassSpecialRegister::LocalWindowLow => world.map.local_window as u32,
+            SassSpecialRegister::ClusterSize => CLUSTER_SIZE_WORD,
+            SassSpecialRegister::ClusterRank => identity.rank,
         };
         [one; LANES]
     }
@@ -203,7 +203,7 @@ fn special(site: &Site<'_>, count: u16) -> Built {
     let OperandValue::Name(name) = operands.take()?.value else {
         return Err(site.unsupported("a special register without a name"));
     };
-    let low = Special::of(name.spelling()).ok_or_else(|| site.unsupported(format!("special register {}", name.spelling())))?;
+    let low = SassSpecialRegister::of(name.spelling()).ok_or_else(|| site.unsupported(format!("special register {}", name.spelling())))?;
     Ok(access(move |warp, world, mask| {
         let values = low.values(warp, world);
         warp.write(d, mask, &values);

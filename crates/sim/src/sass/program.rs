@@ -2,17 +2,17 @@
 
 use oriole_isa::{Instruction, Opcode, Target};
 
-use super::flow::{BranchTarget, Flow, Test};
-use super::launch::Prepared;
+use super::flow::{BranchTarget, ConvergenceTest, Flow};
+use super::launch::LaunchInputs;
 use super::load::{Code, INSTRUCTION, Kernel};
 use super::site::Site;
-use super::step::{Action, Built, Step, Unsupported};
+use super::step::{Action, Built, Step, UnsupportedInst};
 use super::warp::{PredicateSource, Row, WideSource};
 use super::world::CODE_START;
 use super::{arith, atomic, bulk, constant, driver, flow, lanes, mbarrier, memory, moves, tensor, texture, warpgroup};
 
 /// The steps of a kernel and of every function it may call.
-pub(super) struct Program<'c> {
+pub(super) struct SassProgram<'c> {
     pub steps: Vec<Step>,
     /// Index of the kernel's first step.
     pub entry: u32,
@@ -26,13 +26,13 @@ pub(super) struct Program<'c> {
 pub(super) struct SourceLine<'c> {
     pub instruction: &'c Instruction,
     pub word: u128,
-    pub function: &'c super::load::Function,
+    pub function: &'c super::load::LoadedFunction,
 }
 
-impl<'c> Program<'c> {
+impl<'c> SassProgram<'c> {
     /// Builds the steps of a kernel and of all functions that are not kernels.
-    pub fn build(code: &'c Code, kernel: &Kernel, prepared: &Prepared) -> Program<'c> {
-        let mut program = Program { steps: Vec::new(), entry: 0, sources: Vec::new(), target: code.target };
+    pub fn build(code: &'c Code, kernel: &Kernel, prepared: &LaunchInputs) -> SassProgram<'c> {
+        let mut program = SassProgram { steps: Vec::new(), entry: 0, sources: Vec::new(), target: code.target };
         let last = code.functions.last().map_or(CODE_START, |last| last.address + INSTRUCTION * last.words.len() as u64);
         for (number, function) in code.functions.iter().enumerate() {
             if number != kernel.function && function.is_kernel {
@@ -56,7 +56,7 @@ impl<'c> Program<'c> {
                     constants: &prepared.constants,
                     registers: prepared.registers,
                 };
-                let action = build(&site).unwrap_or_else(|Unsupported(what)| Action::Refused(format!("not simulated: {what}")));
+                let action = build(&site).unwrap_or_else(|UnsupportedInst(what)| Action::Refused(format!("not simulated: {what}")));
                 program.push(site.guard(), action, Some(SourceLine { instruction, word, function }));
             }
         }
@@ -66,7 +66,7 @@ impl<'c> Program<'c> {
             program.push(PredicateSource::TRUE, driver::build(name, prepared.registers), None);
             let address = WideSource::General(Row::source(Some(driver::RETURN_ADDRESS)));
             let branch_target = BranchTarget::Register { address, base: 0 };
-            let back = Flow::Jump { condition: PredicateSource::TRUE, test: Test::Always, branch_target };
+            let back = Flow::Jump { condition: PredicateSource::TRUE, test: ConvergenceTest::Always, branch_target };
             program.push(PredicateSource::TRUE, Action::Flow(back), None);
         }
         program

@@ -124,11 +124,11 @@ pub fn build(site: &Site<'_>, core: TensorCore) -> Built {
 }
 
 /// The elements of a matrix of each product, by row and column.
-type Elements = [[[u64; SIZE]; SIZE]; 4];
+type QuadElements = [[[u64; SIZE]; SIZE]; 4];
 
 /// Collects the four halves of each thread.
-fn halves(warp: &Warp, first: Option<Row>, place: impl Fn(usize, usize) -> ElementPosition) -> Elements {
-    let mut elements = Elements::default();
+fn halves(warp: &Warp, first: Option<Row>, place: impl Fn(usize, usize) -> ElementPosition) -> QuadElements {
+    let mut elements = QuadElements::default();
     for (number, words) in [0, 1].map(|number| register(warp, first, number)).into_iter().enumerate() {
         for (lane, word) in words.into_iter().enumerate() {
             for (half, value) in [word & 0xffff, word >> 16].into_iter().enumerate() {
@@ -141,8 +141,8 @@ fn halves(warp: &Warp, first: Option<Row>, place: impl Fn(usize, usize) -> Eleme
 }
 
 /// Collects the two singles of each thread.
-fn singles(warp: &Warp, first: Option<Row>, place: impl Fn(usize, usize) -> ElementPosition) -> Elements {
-    let mut elements = Elements::default();
+fn singles(warp: &Warp, first: Option<Row>, place: impl Fn(usize, usize) -> ElementPosition) -> QuadElements {
+    let mut elements = QuadElements::default();
     for (number, words) in [0, 1].map(|number| register(warp, first, number)).into_iter().enumerate() {
         for (lane, word) in words.into_iter().enumerate() {
             let (row, column) = place(lane, number);

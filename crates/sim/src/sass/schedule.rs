@@ -1,17 +1,17 @@
 //! Schedules the warps of a block in turns and executes instructions.
 //!
 //! A warp runs for a number of instructions, extended to the next control-flow instruction; then the next warp of the block runs. The order
-//! is the same in every run. A program that depends on this order is wrong, so [`Order`] can choose warps and turn lengths at random to
+//! is the same in every run. A program that depends on this order is wrong, so [`TurnOrder`] can choose warps and turn lengths at random to
 //! expose it. [`super::groups`] decides which threads of a warp run.
 //!
 //! **Block barriers** count warps, as in hardware: if part of a warp executes `BAR`, it counts as the whole warp. No correct program does
 //! that, so it is an error here.
 
-use super::fault::{Error, ErrorKind, ErrorPlace, Fault};
-use super::flow::{BarrierKind, BlockBarrier, BranchTarget, Flow, Reduction};
-use super::groups::{Group, Order, Running, Wait};
+use super::fault::{ErrorKind, ErrorPlace, Fault, SassError};
+use super::flow::{BarrierKind, BlockBarrier, BranchTarget, Flow, PredicateReduction};
+use super::groups::{GroupWait, Running, ThreadGroup, TurnOrder};
 use super::observe::{Issue, Observer};
-use super::program::{Program, SourceLine, address_of};
+use super::program::{SassProgram, SourceLine, address_of};
 use super::step::Action;
 use super::warp::{LANES, Mask, Warp, first, lanes_of};
 use super::world::World;
@@ -24,7 +24,7 @@ const SHORT_TURN: usize = 64;
 const BLOCK_BARRIERS: usize = 16;
 
 /// A block of which some thread has not exited.
-pub(super) struct Block {
+pub(super) struct ResidentBlock {
     /// Linear index in the grid.
     pub number: u64,
     /// Index of its shared memory.
@@ -32,12 +32,12 @@ pub(super) struct Block {
     /// Number of phases of the cluster's barrier that have ended.
     pub cluster_phases: u64,
     warps: Vec<Running>,
-    barriers: Vec<Barrier>,
+    barriers: Vec<BarrierArrivals>,
 }
 
 /// A block barrier: the arrivals since it was last released.
 #[derive(Clone, Debug, Default)]
-struct Barrier {
+struct BarrierArrivals {
     /// For each warp the threads that have arrived.
     arrived: Vec<Mask>,
     /// For each warp the arrived threads whose predicate is true.
@@ -45,26 +45,26 @@ struct Barrier {
     /// Number of threads to wait for; 0 for all threads of the block.
     wanted: u32,
     /// The reduction to compute, if one of the arrivals asks for it.
-    reduction: Option<Reduction>,
+    reduction: Option<PredicateReduction>,
 }
 
 /// State shared by all blocks of a launch.
-pub(super) struct Engine<'a, 'c, O> {
-    pub program: &'a Program<'c>,
+pub(super) struct GridRun<'a, 'c, O> {
+    pub program: &'a SassProgram<'c>,
     pub world: World<'a>,
     pub observer: &'a mut O,
     pub kernel: &'a str,
     /// Warp instructions after which the run fails.
     pub limit: u64,
-    pub order: Order,
+    pub order: TurnOrder,
 }
 
-impl Block {
+impl ResidentBlock {
     /// Makes a block whose warps start at instruction `entry`.
-    pub fn new(number: u64, slot: usize, warps: Vec<Warp>, entry: u32) -> Block {
+    pub fn new(number: u64, slot: usize, warps: Vec<Warp>, entry: u32) -> ResidentBlock {
         let count = warps.len();
-        let barrier = Barrier { arrived: vec![0; count], holds: vec![0; count], wanted: 0, reduction: None };
-        Block {
+        let barrier = BarrierArrivals { arrived: vec![0; count], holds: vec![0; count], wanted: 0, reduction: None };
+        ResidentBlock {
             number,
             slot,
             cluster_phases: 0,
@@ -79,7 +79,7 @@ impl Block {
 
     /// Returns whether a warp waits for the barrier of the cluster.
     fn waits_for_cluster(&self) -> bool {
-        self.warps.iter().flat_map(|warp| &warp.groups).any(|group| matches!(group.wait, Some(Wait::Cluster(_))))
+        self.warps.iter().flat_map(|warp| &warp.groups).any(|group| matches!(group.wait, Some(GroupWait::Cluster(_))))
     }
 
     /// Returns the number of phases of the cluster's barrier in which all warps of the block have arrived; `None` if all have exited.
@@ -91,7 +91,7 @@ impl Block {
     pub fn end_cluster_phases(&mut self, phases: u64) {
         self.cluster_phases = phases;
         for group in self.warps.iter_mut().flat_map(|warp| &mut warp.groups) {
-            if matches!(group.wait, Some(Wait::Cluster(phase)) if phase <= phases) {
+            if matches!(group.wait, Some(GroupWait::Cluster(phase)) if phase <= phases) {
                 group.wait = None;
             }
         }
@@ -109,9 +109,9 @@ pub(super) enum Turn {
     WaitsForCluster,
 }
 
-impl<O: Observer> Engine<'_, '_, O> {
+impl<O: Observer> GridRun<'_, '_, O> {
     /// Runs a block until it ends, waits for the other blocks of its cluster, or has executed about `budget` instructions.
-    pub fn run(&mut self, block: &mut Block, budget: u64) -> Result<Turn, Error> {
+    pub fn run(&mut self, block: &mut ResidentBlock, budget: u64) -> Result<Turn, SassError> {
         let end = self.world.clock + budget;
         loop {
             let before = self.world.clock;
@@ -132,7 +132,7 @@ impl<O: Observer> Engine<'_, '_, O> {
     }
 
     /// Runs one turn of a warp.
-    fn run_warp(&mut self, block: &mut Block, number: usize) -> Result<(), Error> {
+    fn run_warp(&mut self, block: &mut ResidentBlock, number: usize) -> Result<(), SassError> {
         let mut left = if self.order.is_random() { 1 + self.order.choose(SHORT_TURN) as u32 } else { TURN };
         while left > 0 {
             let running = &mut block.warps[number];
@@ -154,12 +154,18 @@ impl<O: Observer> Engine<'_, '_, O> {
     /// Runs a group up to the next control-flow instruction with active threads, and returns that instruction without executing it; `None`
     /// if the turn ends. A turn ends only at control-flow instructions: groups share the uniform registers, and switching groups between
     /// the write and the read of a uniform register would break correct code.
-    fn run_group<'s>(&mut self, block: u64, running: &mut Running, index: usize, left: &mut u32) -> Result<Option<(&'s Flow, Mask)>, Error>
+    fn run_group<'s>(
+        &mut self,
+        block: u64,
+        running: &mut Running,
+        index: usize,
+        left: &mut u32,
+    ) -> Result<Option<(&'s Flow, Mask)>, SassError>
     where
         Self: HasSteps<'s>,
     {
         let steps = self.steps();
-        let Group { mut step, threads, .. } = running.groups[index];
+        let ThreadGroup { mut step, threads, .. } = running.groups[index];
         let warp = &mut running.warp;
         let mut is_over = false;
         let outcome = loop {
@@ -235,7 +241,7 @@ impl<O: Observer> Engine<'_, '_, O> {
     }
 
     /// Executes a control-flow instruction; the group's program counter still points to it.
-    fn execute(&mut self, block: &mut Block, number: usize, index: usize, flow: &Flow, active: Mask) -> Result<(), Error> {
+    fn execute(&mut self, block: &mut ResidentBlock, number: usize, index: usize, flow: &Flow, active: Mask) -> Result<(), SassError> {
         let running = &mut block.warps[number];
         let step = running.groups[index].step;
         // `.EXCLUSIVE` lasts until the threads wait again or exit; jumps do not end it.
@@ -267,7 +273,7 @@ impl<O: Observer> Engine<'_, '_, O> {
             Flow::Converge { condition, barrier } => {
                 let waiting = active & running.warp.read_predicate(*condition) & running.warp.barriers.members(*barrier);
                 running.groups[index].step += 1;
-                running.wait_at(index, waiting, Wait::Convergence(*barrier));
+                running.wait_at(index, waiting, GroupWait::Convergence(*barrier));
             }
             Flow::Gather { condition, mask, exclusive } => {
                 let waiting = active & running.warp.read_predicate(*condition);
@@ -276,7 +282,7 @@ impl<O: Observer> Engine<'_, '_, O> {
                     running.wanted[lane] = masks[lane];
                 }
                 running.groups[index].step += 1;
-                running.wait_at(index, waiting, Wait::WarpSync);
+                running.wait_at(index, waiting, GroupWait::WarpSync);
                 if *exclusive && running.groups.iter().any(|group| group.wait.is_none() && group.threads & waiting != 0) {
                     running.exclusive = waiting;
                 }
@@ -293,7 +299,7 @@ impl<O: Observer> Engine<'_, '_, O> {
                     running.after_collection[lane] = after;
                 }
                 running.groups[index].step += 1;
-                running.wait_at(index, waiting, Wait::Collective);
+                running.wait_at(index, waiting, GroupWait::Collective);
             }
             Flow::Disperse => running.disperse(index, active),
             Flow::Break { condition, barrier } => {
@@ -323,12 +329,12 @@ impl<O: Observer> Engine<'_, '_, O> {
     /// Lets the whole warp arrive at the barrier of its cluster, or, if `waits` is true, wait until all warps of the cluster have arrived.
     fn arrive_at_or_wait_for_cluster(
         &mut self,
-        block: &mut Block,
+        block: &mut ResidentBlock,
         number: usize,
         index: usize,
         active: Mask,
         waits: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), SassError> {
         let running = &mut block.warps[number];
         let step = running.groups[index].step;
         let (arrivals, phases) = (running.cluster_arrivals, block.cluster_phases);
@@ -346,13 +352,13 @@ impl<O: Observer> Engine<'_, '_, O> {
         if !waits {
             running.cluster_arrivals += 1;
         } else if arrivals > phases {
-            running.groups[index].wait = Some(Wait::Cluster(arrivals));
+            running.groups[index].wait = Some(GroupWait::Cluster(arrivals));
         }
         Ok(())
     }
 
     /// Moves the threads of `leaving` to the branch target. An indirect branch may have several targets and then creates several groups.
-    fn jump(&self, running: &mut Running, index: usize, leaving: Mask, branch_target: &BranchTarget, step: u32) -> Result<(), Error> {
+    fn jump(&self, running: &mut Running, index: usize, leaving: Mask, branch_target: &BranchTarget, step: u32) -> Result<(), SassError> {
         let fail = |running: &Running, address: u64, lane| {
             Err(self.error(ErrorKind::Fault, format!("a jump to {address:#x}, where no instruction is"), &running.warp, step, lane))
         };
@@ -374,7 +380,7 @@ impl<O: Observer> Engine<'_, '_, O> {
                         running.groups[index].step = target;
                     } else {
                         running.groups[index].threads &= !same;
-                        running.groups.push(Group { step: target, threads: same, wait: None });
+                        running.groups.push(ThreadGroup { step: target, threads: same, wait: None });
                     }
                 }
             }
@@ -383,18 +389,18 @@ impl<O: Observer> Engine<'_, '_, O> {
     }
 
     /// Makes the error for a block in which no warp can run.
-    pub fn deadlock(&self, block: &Block) -> Error {
+    pub fn deadlock(&self, block: &ResidentBlock) -> SassError {
         let waiting = block.warps.iter().flat_map(|running| running.groups.iter().map(move |group| (running, group)));
         let threads: u32 = waiting.clone().map(|(_, group)| group.threads.count_ones()).sum();
         let Some((running, group)) = waiting.clone().next() else {
-            return Error::new(ErrorKind::Deadlock, "nothing can run");
+            return SassError::new(ErrorKind::Deadlock, "nothing can run");
         };
         let what = match group.wait {
-            Some(Wait::WarpSync) => "WARPSYNC".to_owned(),
-            Some(Wait::Convergence(barrier)) => format!("convergence barrier B{barrier}"),
-            Some(Wait::Block(barrier)) => format!("barrier {barrier} of the block"),
-            Some(Wait::Cluster(_)) => "the barrier of the cluster".to_owned(),
-            Some(Wait::Collective) => "WARPSYNC.COLLECTIVE".to_owned(),
+            Some(GroupWait::WarpSync) => "WARPSYNC".to_owned(),
+            Some(GroupWait::Convergence(barrier)) => format!("convergence barrier B{barrier}"),
+            Some(GroupWait::Block(barrier)) => format!("barrier {barrier} of the block"),
+            Some(GroupWait::Cluster(_)) => "the barrier of the cluster".to_owned(),
+            Some(GroupWait::Collective) => "WARPSYNC.COLLECTIVE".to_owned(),
             None => "nothing".to_owned(),
         };
         let message = format!("deadlock: all {threads} threads of the block that are left wait, the first at {what}");
@@ -402,7 +408,7 @@ impl<O: Observer> Engine<'_, '_, O> {
     }
 
     /// Makes an error that names the instruction, the block and the thread.
-    fn error(&self, kind: ErrorKind, message: String, warp: &Warp, step: u32, lane: usize) -> Error {
+    fn error(&self, kind: ErrorKind, message: String, warp: &Warp, step: u32, lane: usize) -> SassError {
         let source = self.program.sources.get(step as usize).copied().flatten();
         let (function, offset, text) = match source {
             Some(SourceLine { word, function, .. }) => {
@@ -420,7 +426,7 @@ impl<O: Observer> Engine<'_, '_, O> {
             block: identity.block,
             thread: [0, 1, 2].map(|axis| identity.thread[axis][lane]),
         };
-        Error { kind, message, place: Some(Box::new(place)) }
+        SassError { kind, message, place: Some(Box::new(place)) }
     }
 }
 
@@ -429,13 +435,13 @@ trait HasSteps<'s> {
     fn steps(&self) -> &'s [super::step::Step];
 }
 
-impl<'a, 'c, O> HasSteps<'a> for Engine<'a, 'c, O> {
+impl<'a, 'c, O> HasSteps<'a> for GridRun<'a, 'c, O> {
     fn steps(&self) -> &'a [super::step::Step] {
         &self.program.steps
     }
 }
 
-impl Block {
+impl ResidentBlock {
     /// Registers the arrival of a group at a block barrier. The group's program counter is already after the instruction.
     fn arrive(&mut self, number: usize, index: usize, barrier: &BlockBarrier, active: Mask) -> Result<(), Fault> {
         let running = &mut self.warps[number];
@@ -479,7 +485,7 @@ impl Block {
                 state.reduction = Some(reduction);
             }
             if barrier.what != BarrierKind::Arrive {
-                running.groups.push(Group { step, threads: same, wait: Some(Wait::Block(id as usize)) });
+                running.groups.push(ThreadGroup { step, threads: same, wait: Some(GroupWait::Block(id as usize)) });
             }
             ready.push(id as usize);
         }
@@ -511,12 +517,12 @@ impl Block {
         let count: u32 = state.holds.iter().map(|mask| mask.count_ones()).sum();
         let arrived: u32 = state.arrived.iter().map(|mask| mask.count_ones()).sum();
         let result = state.reduction.map(|reduction| match reduction {
-            Reduction::Count => count,
-            Reduction::And => u32::from(count == arrived),
-            Reduction::Or => u32::from(count != 0),
+            PredicateReduction::Count => count,
+            PredicateReduction::And => u32::from(count == arrived),
+            PredicateReduction::Or => u32::from(count != 0),
         });
         for running in &mut self.warps {
-            for group in running.groups.iter_mut().filter(|group| group.wait == Some(Wait::Block(id))) {
+            for group in running.groups.iter_mut().filter(|group| group.wait == Some(GroupWait::Block(id))) {
                 group.wait = None;
                 running.warp.barrier_result = result.unwrap_or(running.warp.barrier_result);
             }

@@ -6,8 +6,8 @@
 
 use oriole_isa::{Instruction, NumberFormat, Opcode, Operand, OperandValue, RegFile, Target};
 
-use super::constants::Constants;
-use super::step::Unsupported;
+use super::constants::ConstantBanks;
+use super::step::UnsupportedInst;
 use super::warp::{Destination, PredicateDestination, PredicateSource, Row, Source, WideSource};
 
 /// An instruction, its address, and the constants of its launch.
@@ -19,7 +19,7 @@ pub struct Site<'a> {
     pub address: u64,
     /// Address of its code section.
     pub section: u64,
-    pub constants: &'a Constants,
+    pub constants: &'a ConstantBanks,
     /// Number of general registers per thread.
     pub registers: u16,
 }
@@ -56,7 +56,7 @@ impl<'a> Site<'a> {
     }
 
     /// Returns the value paired with the first of these modifiers that the mnemonic has.
-    pub fn one_of<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+    pub(crate) fn one_of<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
         choices.iter().find(|(spelling, _)| self.has(spelling)).map(|&(_, value)| value)
     }
 
@@ -66,15 +66,15 @@ impl<'a> Site<'a> {
     }
 
     /// Makes an error that names the unsupported feature.
-    pub fn unsupported(&self, what: impl Into<String>) -> Unsupported {
-        Unsupported(what.into())
+    pub fn unsupported(&self, what: impl Into<String>) -> UnsupportedInst {
+        UnsupportedInst(what.into())
     }
 
     /// Checks that the kernel has `count` general registers from `number` on; returns `number` unchanged.
-    pub fn checked(&self, number: Option<u16>, count: u16) -> Result<Option<u16>, Unsupported> {
+    pub fn checked(&self, number: Option<u16>, count: u16) -> Result<Option<u16>, UnsupportedInst> {
         match number {
             Some(first) if first + count > self.registers => {
-                Err(Unsupported(format!("register R{} beyond the {} that the kernel has", first + count - 1, self.registers)))
+                Err(UnsupportedInst(format!("register R{} beyond the {} that the kernel has", first + count - 1, self.registers)))
             }
             _ => Ok(number),
         }
@@ -107,14 +107,14 @@ impl<'a> Operands<'a> {
     }
 
     /// Returns the next operand as decoded and advances.
-    pub fn take(&mut self) -> Result<&'a Operand, Unsupported> {
-        let operand = self.peek().ok_or_else(|| Unsupported("too few operands".into()))?;
+    pub fn take(&mut self) -> Result<&'a Operand, UnsupportedInst> {
+        let operand = self.peek().ok_or_else(|| UnsupportedInst("too few operands".into()))?;
         self.at += 1;
         Ok(operand)
     }
 
     /// Returns whether the operand taken last has a suffix such as `.H0_H0`.
-    pub fn last_has(&self, spelling: &str) -> bool {
+    pub(crate) fn last_has(&self, spelling: &str) -> bool {
         let last = self.at.checked_sub(1).and_then(|at| self.site.instruction.operands.get(at));
         last.is_some_and(|operand| suffixes(operand).any(|suffix| suffix == spelling))
     }
@@ -125,39 +125,39 @@ impl<'a> Operands<'a> {
     }
 
     /// Returns whether the next operand is a predicate of either datapath.
-    pub fn next_is_predicate(&self) -> bool {
+    pub(crate) fn next_is_predicate(&self) -> bool {
         matches!(self.peek().map(|operand| &operand.value), Some(OperandValue::Register(RegFile::Predicate | RegFile::UniformPredicate, _)))
     }
 
     /// Takes a destination register of either datapath.
-    pub fn destination(&mut self) -> Result<Destination, Unsupported> {
+    pub fn destination(&mut self) -> Result<Destination, UnsupportedInst> {
         self.wide_destination(1)
     }
 
     /// Takes the first of `count` consecutive destination registers.
-    pub fn wide_destination(&mut self, count: u16) -> Result<Destination, Unsupported> {
+    pub(crate) fn wide_destination(&mut self, count: u16) -> Result<Destination, UnsupportedInst> {
         match self.take()?.value {
             OperandValue::Register(RegFile::General, number) => {
                 Ok(Destination::General(Row::destination(self.site.checked(number, count)?)))
             }
             OperandValue::Register(RegFile::Uniform, number) => Ok(Destination::Uniform(Row::destination(number))),
-            ref other => Err(Unsupported(format!("expected a register to write, found {other:?}"))),
+            ref other => Err(UnsupportedInst(format!("expected a register to write, found {other:?}"))),
         }
     }
 
     /// Takes a destination predicate of either datapath.
-    pub fn predicate_destination(&mut self) -> Result<PredicateDestination, Unsupported> {
+    pub(crate) fn predicate_destination(&mut self) -> Result<PredicateDestination, UnsupportedInst> {
         match self.take()?.value {
             OperandValue::Register(RegFile::Predicate, number) => Ok(PredicateDestination::new(number.map(|number| number as u8), false)),
             OperandValue::Register(RegFile::UniformPredicate, number) => {
                 Ok(PredicateDestination::new(number.map(|number| number as u8), true))
             }
-            ref other => Err(Unsupported(format!("expected a predicate to write, found {other:?}"))),
+            ref other => Err(UnsupportedInst(format!("expected a predicate to write, found {other:?}"))),
         }
     }
 
     /// Takes a source predicate.
-    pub fn predicate(&mut self) -> Result<PredicateSource, Unsupported> {
+    pub fn predicate(&mut self) -> Result<PredicateSource, UnsupportedInst> {
         let operand = self.take()?;
         match operand.value {
             OperandValue::Register(RegFile::Predicate, number) => {
@@ -166,17 +166,17 @@ impl<'a> Operands<'a> {
             OperandValue::Register(RegFile::UniformPredicate, number) => {
                 Ok(PredicateSource::new(number.map(|number| number as u8), true, operand.not))
             }
-            ref other => Err(Unsupported(format!("expected a predicate, found {other:?}"))),
+            ref other => Err(UnsupportedInst(format!("expected a predicate, found {other:?}"))),
         }
     }
 
     /// Takes a source predicate if one is next; otherwise returns `PT`.
-    pub fn optional_predicate(&mut self) -> Result<PredicateSource, Unsupported> {
+    pub(crate) fn optional_predicate(&mut self) -> Result<PredicateSource, UnsupportedInst> {
         if self.next_is_predicate() { self.predicate() } else { Ok(PredicateSource::TRUE) }
     }
 
     /// Takes a 32-bit source: a register of either datapath, a number, or a constant.
-    pub fn input(&mut self) -> Result<Input, Unsupported> {
+    pub fn input(&mut self) -> Result<Input, UnsupportedInst> {
         let operand = self.take()?;
         let source = match &operand.value {
             OperandValue::Register(RegFile::General, number) => Source::General(Row::source(self.site.checked(*number, 1)?)),
@@ -190,7 +190,7 @@ impl<'a> Operands<'a> {
     }
 
     /// Takes a 64-bit source: a register pair, a constant, the upper half of a double, or a sign-extended number.
-    pub fn wide_input(&mut self) -> Result<WideInput, Unsupported> {
+    pub(crate) fn wide_input(&mut self) -> Result<WideInput, UnsupportedInst> {
         let operand = self.take()?;
         let source = match &operand.value {
             OperandValue::Register(RegFile::General, number) => WideSource::General(Row::source(self.site.checked(*number, 2)?)),
@@ -205,34 +205,34 @@ impl<'a> Operands<'a> {
     }
 
     /// Takes a general register as the first of `count` that are read, and returns its row.
-    pub fn rows(&mut self, count: u16) -> Result<Row, Unsupported> {
+    pub fn rows(&mut self, count: u16) -> Result<Row, UnsupportedInst> {
         match self.take()?.value {
             OperandValue::Register(RegFile::General, number) => Ok(Row::source(self.site.checked(number, count)?)),
-            ref other => Err(Unsupported(format!("expected a register, found {other:?}"))),
+            ref other => Err(UnsupportedInst(format!("expected a register, found {other:?}"))),
         }
     }
 
     /// Takes a plain number, such as the truth table of `LOP3`.
-    pub fn number(&mut self) -> Result<i64, Unsupported> {
+    pub fn number(&mut self) -> Result<i64, UnsupportedInst> {
         match self.take()?.value {
             OperandValue::Integer(value) => Ok(value),
-            ref other => Err(Unsupported(format!("expected a number, found {other:?}"))),
+            ref other => Err(UnsupportedInst(format!("expected a number, found {other:?}"))),
         }
     }
 
     /// Returns the value of `c[bank][offset]`.
-    fn constant(&self, value: &OperandValue, bytes: u32) -> Result<u64, Unsupported> {
+    fn constant(&self, value: &OperandValue, bytes: u32) -> Result<u64, UnsupportedInst> {
         let OperandValue::Address(address) = value else {
-            return Err(Unsupported(format!("cannot read an operand {value:?}")));
+            return Err(UnsupportedInst(format!("cannot read an operand {value:?}")));
         };
         match &address.parts[..] {
             [bank, offset]
                 if address.word.spelling() == "c" && bank.registers.is_empty() && offset.registers.iter().all(|r| r.number.is_none()) =>
             {
-                let offset = Constants::fixed_offset(offset.offset.unwrap_or(0));
+                let offset = ConstantBanks::fixed_offset(offset.offset.unwrap_or(0));
                 Ok(self.site.constants.read(bank.offset.unwrap_or(0) as u32, offset, bytes))
             }
-            _ => Err(Unsupported(format!("operand in memory `{}[...]` that depends on registers", address.word.spelling()))),
+            _ => Err(UnsupportedInst(format!("operand in memory `{}[...]` that depends on registers", address.word.spelling()))),
         }
     }
 }

@@ -26,10 +26,10 @@ pub enum Action {
 
 /// An instruction form that a family module does not implement; the text names the form or feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsupported(pub String);
+pub struct UnsupportedInst(pub String);
 
 /// The result of building an instruction.
-pub type Built = Result<Action, Unsupported>;
+pub type Built = Result<Action, UnsupportedInst>;
 
 /// An instruction of the program.
 pub struct Step {
@@ -49,6 +49,6 @@ pub fn access(run: impl Fn(&mut Warp, &mut World<'_>, Mask) -> Result<(), Fault>
 
 /// Returns the mask of lanes for which `holds` is true.
 #[inline]
-pub fn mask_of(holds: impl Fn(usize) -> bool) -> Mask {
+pub(crate) fn mask_of(holds: impl Fn(usize) -> bool) -> Mask {
     (0..32).fold(0, |mask, lane| mask | u32::from(holds(lane)) << lane)
 }

@@ -21,7 +21,7 @@ use oriole_sem::tensor::{AMPERE, Accumulator, EIGHT_BIT, HOPPER, TURING, TensorC
 use super::memory::matrix::whole_warp;
 use super::quad_products;
 use super::site::{Operands, Site};
-use super::step::{Built, Unsupported, access};
+use super::step::{Built, UnsupportedInst, access};
 use super::warp::{Destination, LANES, Row, Warp};
 
 /// Columns of every product.
@@ -60,7 +60,7 @@ impl Dimensions {
 }
 
 /// Returns rows and depth from the modifier of the shape, such as `.16832` or `.16x8x4`.
-fn shape(site: &Site<'_>) -> Result<(usize, usize), Unsupported> {
+fn shape(site: &Site<'_>) -> Result<(usize, usize), UnsupportedInst> {
     let parse = |text: &str| -> Option<(usize, usize)> {
         let digits: String = text.strip_prefix('.')?.split('.').next()?.split('x').collect();
         let (rows, rest) = if let Some(rest) = digits.strip_prefix("168") { (16, rest) } else { (8, digits.strip_prefix("88")?) };
@@ -101,7 +101,7 @@ fn floats(site: &Site<'_>) -> Built {
 }
 
 /// Returns the formats of A and B of a product of 8-bit floats.
-fn eight_bit_formats(site: &Site<'_>) -> Result<[Format; 2], Unsupported> {
+fn eight_bit_formats(site: &Site<'_>) -> Result<[Format; 2], UnsupportedInst> {
     let format = |name: &str| match name {
         "E4M3" => Some(E4M3),
         "E5M2" => Some(E5M2),
@@ -165,11 +165,11 @@ fn bits(site: &Site<'_>) -> Built {
 }
 
 /// Takes the first of `count` source registers. `None` is the zero register, which is wide enough for any operand.
-pub(super) fn matrix(operands: &mut Operands<'_>, count: u16) -> Result<Option<Row>, Unsupported> {
-    let operand = operands.peek().ok_or_else(|| Unsupported("too few operands".into()))?;
+pub(super) fn matrix(operands: &mut Operands<'_>, count: u16) -> Result<Option<Row>, UnsupportedInst> {
+    let operand = operands.peek().ok_or_else(|| UnsupportedInst("too few operands".into()))?;
     let is_zero = matches!(operand.value, oriole_isa::OperandValue::Register(_, None));
     if operand.negate || operand.absolute {
-        return Err(Unsupported("negated matrices".into()));
+        return Err(UnsupportedInst("negated matrices".into()));
     }
     let row = operands.rows(count)?;
     Ok((!is_zero).then_some(row))
@@ -184,7 +184,7 @@ pub struct Sparsity {
 
 impl Sparsity {
     /// Takes the register of the metadata and the selector.
-    pub fn take(operands: &mut Operands<'_>, element_bits: usize, depth: usize) -> Result<Sparsity, Unsupported> {
+    pub fn take(operands: &mut Operands<'_>, element_bits: usize, depth: usize) -> Result<Sparsity, UnsupportedInst> {
         let metadata = operands.rows(1)?;
         // Where all threads contribute, there may be no selector.
         let has_selector = matches!(operands.peek().map(|operand| &operand.value), Some(OperandValue::Integer(_)));

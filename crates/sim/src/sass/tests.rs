@@ -3,11 +3,11 @@
 
 use oriole_isa::{SystemLayout, Target, decode, encode, parse_at};
 
-use super::load::{Code, Function, Kernel};
+use super::load::{Code, Kernel, LoadedFunction};
 use super::warp::Warp;
 use super::world::CODE_START;
-use super::{Error, ErrorKind, Issue, Observer, Options, Silent, Trace};
-use crate::{Launch, Memory};
+use super::{ErrorKind, GridOptions, Issue, Observer, SassError, Silent, Trace};
+use crate::{GlobalMemory, Launch};
 
 /// Assembles a kernel with one parameter from these lines. Branch targets are byte offsets.
 fn assemble(lines: &[&str]) -> Code {
@@ -25,7 +25,7 @@ fn code_of(target: Target, words: Vec<u128>) -> Code {
     let kernel = Kernel { registers: 32, parameters_start, parameters: vec![(0, 8)], shared: 0x400 + 256, ..Kernel::default() };
     Code {
         target,
-        functions: vec![Function { name: "k".into(), is_kernel: true, address: CODE_START, words, instructions }],
+        functions: vec![LoadedFunction { name: "k".into(), is_kernel: true, address: CODE_START, words, instructions }],
         kernels: [("k".to_owned(), kernel)].into_iter().collect(),
         banks: Vec::new(),
         variables: Vec::new(),
@@ -34,20 +34,20 @@ fn code_of(target: Target, words: Vec<u128>) -> Code {
 }
 
 /// Runs `blocks` blocks of `threads` threads on a buffer of 64 words and returns the buffer.
-fn run(lines: &[&str], blocks: u32, threads: u32) -> Result<Vec<u32>, Error> {
+fn run(lines: &[&str], blocks: u32, threads: u32) -> Result<Vec<u32>, SassError> {
     launch(&assemble(lines), blocks, threads)
 }
 
-fn launch(code: &Code, blocks: u32, threads: u32) -> Result<Vec<u32>, Error> {
+fn launch(code: &Code, blocks: u32, threads: u32) -> Result<Vec<u32>, SassError> {
     launch_limited(code, blocks, threads, 1 << 20)
 }
 
-fn launch_limited(code: &Code, blocks: u32, threads: u32, instruction_limit: u64) -> Result<Vec<u32>, Error> {
-    launch_with(code, blocks, threads, &Options::limited(instruction_limit))
+fn launch_limited(code: &Code, blocks: u32, threads: u32, instruction_limit: u64) -> Result<Vec<u32>, SassError> {
+    launch_with(code, blocks, threads, &GridOptions::limited(instruction_limit))
 }
 
-fn launch_with(code: &Code, blocks: u32, threads: u32, options: &Options) -> Result<Vec<u32>, Error> {
-    let mut memory = Memory::new();
+fn launch_with(code: &Code, blocks: u32, threads: u32, options: &GridOptions) -> Result<Vec<u32>, SassError> {
+    let mut memory = GlobalMemory::new();
     let buffer = memory.allocate("buffer", vec![0; 256]);
     let launch = Launch {
         kernel: "k".into(),
@@ -206,18 +206,18 @@ fn observers_see_every_instruction() {
     }
     let lines = ["S2R R0, SR_TID.X", "ISETP.LT.U32.AND P0, PT, R0, 0x21, PT", "@!P0 EXIT", "MOV R1, 0x7", "EXIT"];
     let code = assemble(&lines);
-    let mut memory = Memory::new();
+    let mut memory = GlobalMemory::new();
     let launch =
         Launch { kernel: "k".into(), grid: [1; 3], block: [64, 1, 1], cluster: None, shared_bytes: 0, arguments: vec![vec![0; 8]] };
     let mut count = Count(Vec::new());
-    let report = code.run(&launch, &mut memory, &Options::default(), &mut count).unwrap();
+    let report = code.run(&launch, &mut memory, &GridOptions::default(), &mut count).unwrap();
     let of_second_warp: Vec<_> =
         count.0.iter().filter(|(_, warp, ..)| *warp == 1).map(|&(at, _, group, active)| (at, group, active)).collect();
     let expected = [(0, !0, !0), (0x10, !0, !0), (0x20, !0, !1), (0x30, 1, 1), (0x40, 1, 1)];
     assert_eq!(of_second_warp, expected);
     assert_eq!(report.warp_instructions, count.0.len() as u64);
     let mut trace = Trace::new(2, Some(0));
-    code.run(&launch, &mut memory, &Options::default(), &mut trace).unwrap();
+    code.run(&launch, &mut memory, &GridOptions::default(), &mut trace).unwrap();
     let text = trace.text(0, 1);
     assert_eq!(text.lines().count(), 2);
     assert!(text.contains("MOV R1, 0x7") && text.contains("R1=00000007"), "{text}");
@@ -357,7 +357,7 @@ fn function_waits_for_all_its_callers() {
     for region in [INNER_REGION, NO_REGION] {
         let code = assemble(&function_in_a_region("BMOV.32.CLEAR R9, B6", "BMOV.32 B6, R9", region));
         for order in 0..9 {
-            let values = launch_with(&code, 1, 32, &Options { order, ..Options::limited(1 << 20) }).unwrap();
+            let values = launch_with(&code, 1, 32, &GridOptions { order, ..GridOptions::limited(1 << 20) }).unwrap();
             let expected = |thread| if thread < 8 { !0 } else { 0xffff_ff00_u32.wrapping_add(!0) };
             assert!((0..32).all(|thread| values[thread] == expected(thread)), "order {order}: {values:x?}");
         }
@@ -463,7 +463,7 @@ fn other_orders_give_the_same() {
         "EXIT",
     ]);
     let code = assemble(&lines);
-    let of = |order| launch_with(&code, 2, 64, &Options { order, ..Options::limited(1 << 20) }).unwrap();
+    let of = |order| launch_with(&code, 2, 64, &GridOptions { order, ..GridOptions::limited(1 << 20) }).unwrap();
     assert!((1..9).all(|order| of(order) == of(0)));
 }
 

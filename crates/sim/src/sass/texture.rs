@@ -3,6 +3,7 @@
 //! ```text
 //! TEX.B.LL upper, lower, coordinates, handle and level, 2D, mask            handle in a general register
 //! TEX.LL   upper, lower, coordinates, level, handle, 0x0, 2D, mask          handle in a uniform register
+//! TEX.LL   upper, lower, coordinates, level, bank, word, 2D, mask           handle in a word of a constant bank
 //! ```
 //!
 //! The index of textures with layers precedes the coordinates. `TXD` has the handle before the coordinates, and a word with the index in its
@@ -15,11 +16,11 @@ use oriole_isa::{Opcode, OperandValue, RegFile};
 use oriole_kernel_test::Arrangement;
 
 use super::fault::Fault;
-use super::memory::Width;
+use super::memory::AccessWidth;
 use super::site::Site;
-use super::step::{Built, Unsupported, access};
+use super::step::{Built, UnsupportedInst, access};
 use super::warp::{Row, Warp, lanes_of};
-use crate::image::Outside;
+use crate::image::OutsideAccess;
 use crate::sampling::{Fetch, Geometry, Level};
 
 /// Number of components in the second result.
@@ -41,6 +42,8 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
 enum Handle {
     General(Row),
     Uniform(Row),
+    /// The handle, which was in a constant bank.
+    Constant(u32),
 }
 
 impl Handle {
@@ -48,7 +51,16 @@ impl Handle {
         match self {
             Handle::General(row) => warp.row(row)[lane],
             Handle::Uniform(row) => warp.uniform(row),
+            Handle::Constant(handle) => handle,
         }
+    }
+
+    /// Returns the handle that an instruction without a register for it takes from a constant bank, given the numbers among its operands: the
+    /// bank, and a word in it.
+    fn in_constant_bank(site: &Site<'_>, numbers: &[i64]) -> Option<Handle> {
+        let &[bank, word] = numbers else { return None };
+        let bytes = size_of::<u32>() as u32;
+        Some(Handle::Constant(site.constants.read(bank as u32, word as u32 * bytes, bytes) as u32))
     }
 }
 
@@ -56,34 +68,41 @@ impl Handle {
 struct Operands {
     /// General registers: two results, then sources.
     general: Vec<Option<u16>>,
-    uniform: Option<Option<u16>>,
+    /// The handle, unless it is in a general register.
+    handle: Option<Handle>,
     /// The name, and the numbers after it.
     name: &'static str,
     numbers: Vec<i64>,
 }
 
 impl Operands {
-    fn of(site: &Site<'_>) -> Result<Operands, Unsupported> {
-        let mut found = Operands { general: Vec::new(), uniform: None, name: "", numbers: Vec::new() };
+    fn of(site: &Site<'_>) -> Result<Operands, UnsupportedInst> {
+        let mut found = Operands { general: Vec::new(), handle: None, name: "", numbers: Vec::new() };
+        let mut before_name = Vec::new();
         for operand in &site.instruction.operands {
             match operand.value {
                 OperandValue::Register(RegFile::General, number) => found.general.push(number),
-                OperandValue::Register(RegFile::Uniform, number) => found.uniform = found.uniform.or(Some(number)),
+                OperandValue::Register(RegFile::Uniform, number) => {
+                    found.handle = found.handle.or(Some(Handle::Uniform(Row::source(number))));
+                }
                 OperandValue::Register(RegFile::Predicate, None) => {}
                 OperandValue::Register(RegFile::Predicate, Some(_)) => return Err(site.unsupported("whether texture data is resident")),
                 // Some forms have a name for a number that is always zero.
                 OperandValue::Name(symbol) if symbol.spelling() == "0x0" => {}
                 OperandValue::Name(symbol) => found.name = symbol.spelling(),
                 OperandValue::Integer(number) if !found.name.is_empty() => found.numbers.push(number),
-                OperandValue::Integer(_) => {}
+                OperandValue::Integer(number) => before_name.push(number),
                 ref other => return Err(site.unsupported(format!("a texture operand {other:?}"))),
             }
         }
+        // `TXQ` has the two numbers between the name and the mask.
+        let place = if before_name.is_empty() { found.numbers.split_last().map_or(&[][..], |(_, place)| place) } else { &before_name };
+        found.handle = found.handle.or_else(|| Handle::in_constant_bank(site, place));
         Ok(found)
     }
 
     /// Returns the rows of the results.
-    fn results(&self, site: &Site<'_>) -> Result<[Row; 2], Unsupported> {
+    fn results(&self, site: &Site<'_>) -> Result<[Row; 2], UnsupportedInst> {
         let &[upper, lower, ..] = self.general.as_slice() else { return Err(site.unsupported("a fetch without results")) };
         let count = self.mask().count_ones() as u16;
         let (upper, lower) = (site.checked(upper, count.saturating_sub(LOWER_COUNT))?, site.checked(lower, count.min(LOWER_COUNT))?);
@@ -91,7 +110,7 @@ impl Operands {
     }
 
     /// Returns the row of the first of `count` source registers.
-    fn source(&self, site: &Site<'_>, number: usize, count: u16) -> Result<Row, Unsupported> {
+    fn source(&self, site: &Site<'_>, number: usize, count: u16) -> Result<Row, UnsupportedInst> {
         let Some(&register) = self.general.get(number) else { return Err(site.unsupported("a fetch with too few operands")) };
         site.checked(register, count).map(Row::source)
     }
@@ -135,19 +154,19 @@ struct Registers {
 
 impl Registers {
     /// Takes the two tuples: the index and the coordinates, then the handle if it is in a general register, and the level.
-    fn of(site: &Site<'_>, operands: &Operands, geometry: Geometry) -> Result<Registers, Unsupported> {
+    fn of(site: &Site<'_>, operands: &Operands, geometry: Geometry) -> Result<Registers, UnsupportedInst> {
         let (has_level, has_offsets) = (site.has(".LL"), site.has(".AOFFI"));
         let index_count = u16::from(geometry.has_index());
         let first = operands.source(site, 2, index_count + geometry.coordinates() as u16)?;
         let index = (index_count > 0).then_some(first);
         let coordinates = if index_count > 0 { first.plus(1) } else { first };
-        let handle_count = u16::from(operands.uniform.is_none());
+        let handle_count = u16::from(operands.handle.is_none());
         let count = handle_count + u16::from(has_level) + u16::from(has_offsets);
         let second = if count > 0 { Some(operands.source(site, 3, count)?) } else { None };
         let level = second.filter(|_| has_level).map(|second| second.plus(handle_count));
         let offsets = second.filter(|_| has_offsets).map(|second| second.plus(handle_count + u16::from(has_level)));
-        let handle = match (operands.uniform, second) {
-            (Some(number), _) => Handle::Uniform(Row::source(number)),
+        let handle = match (operands.handle, second) {
+            (Some(handle), _) => handle,
             (None, Some(second)) => Handle::General(second),
             (None, None) => return Err(site.unsupported("a fetch without a handle")),
         };
@@ -155,13 +174,13 @@ impl Registers {
     }
 
     /// Takes the tuples of `TXD`, without the derivatives.
-    fn of_gradients(site: &Site<'_>, operands: &Operands, geometry: Geometry) -> Result<Registers, Unsupported> {
+    fn of_gradients(site: &Site<'_>, operands: &Operands, geometry: Geometry) -> Result<Registers, UnsupportedInst> {
         let (has_index, has_offsets) = (geometry.has_index(), site.has(".AOFFI"));
         let count = geometry.coordinates() as u16;
-        let handle_count = u16::from(operands.uniform.is_none());
+        let handle_count = u16::from(operands.handle.is_none());
         let first = operands.source(site, 2, handle_count + count + u16::from(has_index || has_offsets))?;
-        let (handle, coordinates) = match operands.uniform {
-            Some(number) => (Handle::Uniform(Row::source(number)), first),
+        let (handle, coordinates) = match operands.handle {
+            Some(handle) => (handle, first),
             None => (Handle::General(first), first.plus(1)),
         };
         let word = coordinates.plus(count);
@@ -267,8 +286,8 @@ fn query(site: &Site<'_>) -> Built {
     }
     let results = operands.results(site)?;
     let mask = operands.mask();
-    let handle = match operands.uniform {
-        Some(number) => Handle::Uniform(Row::source(number)),
+    let handle = match operands.handle {
+        Some(handle) => handle,
         None => Handle::General(operands.source(site, 2, 1)?),
     };
     Ok(access(move |warp, world, lanes| {
@@ -288,14 +307,15 @@ fn surface(site: &Site<'_>, is_load: bool) -> Built {
     let (Some(dimensions), true) = (dimensions, site.has(".D") && site.has(".BA")) else {
         return Err(site.unsupported("surfaces of this kind"));
     };
-    let outside = site.one_of(&[(".TRAP", Outside::Trap), (".IGN", Outside::Zero)]).unwrap_or(Outside::Clamp);
-    let width = Width::of(site)?;
-    let (mut general, mut uniform, mut coordinates) = (Vec::new(), None, None);
+    let outside = site.one_of(&[(".TRAP", OutsideAccess::Trap), (".IGN", OutsideAccess::Zero)]).unwrap_or(OutsideAccess::Clamp);
+    let width = AccessWidth::of(site)?;
+    let (mut general, mut numbers, mut uniform, mut coordinates) = (Vec::new(), Vec::new(), None, None);
     for operand in &site.instruction.operands {
         match &operand.value {
             OperandValue::Register(RegFile::General, number) => general.push(*number),
             OperandValue::Register(RegFile::Uniform, number) => uniform = uniform.or(Some(*number)),
-            OperandValue::Register(RegFile::Predicate, None) | OperandValue::Integer(_) => {}
+            OperandValue::Register(RegFile::Predicate, None) => {}
+            OperandValue::Integer(number) => numbers.push(*number),
             OperandValue::Address(address) => {
                 let first = address.parts.iter().flat_map(|part| &part.registers).next();
                 coordinates = first.map(|register| site.checked(register.number, dimensions as u16).map(Row::source)).transpose()?;
@@ -304,10 +324,11 @@ fn surface(site: &Site<'_>, is_load: bool) -> Built {
         }
     }
     let (Some(coordinates), Some(&data)) = (coordinates, general.first()) else { return Err(site.unsupported("surfaces of this kind")) };
-    let handle = match (uniform, general.get(1)) {
-        (Some(number), _) => Handle::Uniform(Row::source(number)),
-        (None, Some(&number)) => Handle::General(Row::source(site.checked(number, 1)?)),
-        (None, None) => return Err(site.unsupported("a surface without a handle")),
+    let handle = match (uniform, general.get(1), Handle::in_constant_bank(site, &numbers)) {
+        (Some(number), ..) => Handle::Uniform(Row::source(number)),
+        (None, Some(&number), _) => Handle::General(Row::source(site.checked(number, 1)?)),
+        (None, None, Some(handle)) => handle,
+        (None, None, None) => return Err(site.unsupported("a surface without a handle")),
     };
     let data = site.checked(data, width.registers())?;
     let row = if is_load { Row::destination(data) } else { Row::source(data) };

@@ -120,7 +120,7 @@ pub struct PredicateSource {
 
 impl PredicateSource {
     /// `PT`
-    pub const TRUE: PredicateSource = PredicateSource { row: TRUE_ROW, uniform: false, not: false };
+    pub(crate) const TRUE: PredicateSource = PredicateSource { row: TRUE_ROW, uniform: false, not: false };
 
     /// Makes the source; `None` is `PT`.
     pub fn new(number: Option<u8>, uniform: bool, not: bool) -> PredicateSource {
@@ -145,14 +145,14 @@ pub struct Warp {
     /// Result of the last reduction at a block barrier.
     pub barrier_result: u32,
     /// The indices of its threads.
-    pub identity: Identity,
+    pub identity: ThreadIndices,
     /// Local memory, one thread after another; empty until the first access.
     pub local: Vec<u8>,
 }
 
 /// The indices of the threads of a warp.
 #[derive(Clone, Debug, Default)]
-pub struct Identity {
+pub struct ThreadIndices {
     /// Index of the warp in its block.
     pub warp: u32,
     /// `%ctaid`
@@ -171,7 +171,7 @@ pub struct Identity {
 
 impl Warp {
     /// Makes a warp whose registers hold garbage, to expose reads of uninitialized registers.
-    pub fn new(registers: u16, identity: Identity) -> Warp {
+    pub fn new(registers: u16, identity: ThreadIndices) -> Warp {
         let mut general = vec![[GARBAGE; LANES]; usize::from(FIRST + registers)];
         general[usize::from(ZERO)..usize::from(SINK)].fill([0; LANES]);
         let mut uniform = vec![GARBAGE; UNIFORM_ROWS];
@@ -202,7 +202,7 @@ impl Warp {
 
     /// Returns the 64-bit value of each thread.
     #[inline]
-    pub fn read_wide(&self, source: WideSource) -> WideLanes {
+    pub(crate) fn read_wide(&self, source: WideSource) -> WideLanes {
         match source {
             WideSource::General(row) => {
                 let (low, high) = (&self.general[row.index()], &self.general[row.index() + 1]);
@@ -227,7 +227,7 @@ impl Warp {
 
     /// Returns the 64-bit value of a pair of uniform registers.
     #[inline]
-    pub fn uniform_wide(&self, row: Row) -> u64 {
+    pub(crate) fn uniform_wide(&self, row: Row) -> u64 {
         u64::from(self.uniform[row.index()]) | u64::from(self.uniform[row.index() + 1]) << 32
     }
 
@@ -251,14 +251,14 @@ impl Warp {
 
     /// Writes 64-bit values to a register pair.
     #[inline]
-    pub fn write_wide(&mut self, place: Destination, mask: Mask, values: &WideLanes) {
+    pub(crate) fn write_wide(&mut self, place: Destination, mask: Mask, values: &WideLanes) {
         self.write(place, mask, &values.map(|value| value as u32));
         self.write(place.plus(1), mask, &values.map(|value| (value >> 32) as u32));
     }
 
     /// Writes a general register of one thread.
     #[inline]
-    pub fn write_lane(&mut self, row: Row, lane: usize, value: u32) {
+    pub(crate) fn write_lane(&mut self, row: Row, lane: usize, value: u32) {
         self.general[row.index()][lane] = value;
     }
 
@@ -272,7 +272,7 @@ impl Warp {
 
     /// Writes the predicate of the threads in `mask`, which must not be empty.
     #[inline]
-    pub fn write_predicate(&mut self, place: PredicateDestination, mask: Mask, values: Mask) {
+    pub(crate) fn write_predicate(&mut self, place: PredicateDestination, mask: Mask, values: Mask) {
         if place.uniform {
             self.uniform_predicates[usize::from(place.row)] = if values >> first(mask) & 1 == 1 { !0 } else { 0 };
         } else {
@@ -283,7 +283,7 @@ impl Warp {
 }
 
 /// Initial value of registers.
-pub const GARBAGE: u32 = 0xdead_beef;
+pub(crate) const GARBAGE: u32 = 0xdead_beef;
 
 /// Returns the lowest thread of a mask.
 #[inline]

@@ -12,7 +12,7 @@ use super::fault::Fault;
 use super::memory::matrix::whole_warp;
 use super::memory::space::{self, Space};
 use super::site::{Operands, Site, suffixes};
-use super::step::{Action, Built, Unsupported, access};
+use super::step::{Action, Built, UnsupportedInst, access};
 use super::tensor::Sparsity;
 use super::warp::{LANES, Row, Warp};
 use super::world::World;
@@ -78,12 +78,12 @@ fn arithmetic(site: &Site<'_>, negates: bool) -> Option<Arithmetic> {
 }
 
 /// Takes the descriptors: the row of the first uniform register, and the modifiers.
-fn descriptors<'s>(operands: &mut Operands<'s>) -> Result<(Row, Vec<&'static str>), Unsupported> {
+fn descriptors<'s>(operands: &mut Operands<'s>) -> Result<(Row, Vec<&'static str>), UnsupportedInst> {
     let operand = operands.take()?;
-    let OperandValue::Address(address) = &operand.value else { return Err(Unsupported("a product without descriptors".into())) };
+    let OperandValue::Address(address) = &operand.value else { return Err(UnsupportedInst("a product without descriptors".into())) };
     let register = address.parts.first().and_then(|part| part.registers.first());
     let Some(register) = register.filter(|register| register.file == RegFile::Uniform) else {
-        return Err(Unsupported("a descriptor that is not in uniform registers".into()));
+        return Err(UnsupportedInst("a descriptor that is not in uniform registers".into()));
     };
     let names = address.parts.iter().flat_map(|part| part.suffixes.iter().map(|suffix| suffix.spelling())).chain(suffixes(operand));
     Ok((Row::source(register.number), names.collect()))

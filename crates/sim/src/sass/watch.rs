@@ -6,15 +6,15 @@
 
 use oriole_isa::{Opcode, OperandValue};
 
-use super::constants::Constants;
-use super::memory::address::Address;
+use super::constants::ConstantBanks;
+use super::memory::address::AddressSum;
 use super::observe::{Issue, Observer, Trace};
 use super::site::Site;
 use super::warp::{Warp, lanes_of};
 
 /// The thread that wrote the address, and the preceding instructions of its warp.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Writer {
+pub struct WritingThread {
     /// Linear index of the block in the grid.
     pub block: u64,
     /// Index of the warp in the block.
@@ -31,8 +31,8 @@ pub struct WriteWatch {
     address: u64,
     trace: Option<Trace>,
     /// The store that is being executed; becomes `writer` if it succeeds.
-    current: Option<Writer>,
-    writer: Option<Writer>,
+    current: Option<WritingThread>,
+    writer: Option<WritingThread>,
 }
 
 impl WriteWatch {
@@ -47,7 +47,7 @@ impl WriteWatch {
     }
 
     /// Returns the last writer, if any.
-    pub fn writer(self) -> Option<Writer> {
+    pub fn writer(self) -> Option<WritingThread> {
         self.writer
     }
 }
@@ -57,7 +57,7 @@ impl Observer for WriteWatch {
         if let Some(trace) = &mut self.trace {
             trace.issue(issue, warp);
         }
-        self.current = writing_lane(issue, warp, self.address).map(|lane| Writer {
+        self.current = writing_lane(issue, warp, self.address).map(|lane| WritingThread {
             block: issue.block,
             warp: issue.warp,
             lane,
@@ -82,7 +82,7 @@ fn writing_lane(issue: &Issue<'_>, warp: &Warp, watched: u64) -> Option<usize> {
     if !matches!(opcode, Opcode::ST | Opcode::STG | Opcode::ATOM | Opcode::ATOMG | Opcode::RED | Opcode::REDG) {
         return None;
     }
-    let constants = Constants::default();
+    let constants = ConstantBanks::default();
     let site = Site {
         instruction: issue.instruction,
         target: issue.target,
@@ -95,7 +95,7 @@ fn writing_lane(issue: &Issue<'_>, warp: &Warp, watched: u64) -> Option<usize> {
     while !matches!(operands.peek()?.value, OperandValue::Address(_)) {
         operands.take().ok()?;
     }
-    let addresses = Address::take(&site, &mut operands, true).ok()?.of(warp);
+    let addresses = AddressSum::take(&site, &mut operands, true).ok()?.of(warp);
     let bytes = bytes_of(&site);
     lanes_of(issue.active).filter(|&lane| watched.checked_sub(addresses[lane]).is_some_and(|behind| behind < bytes)).last()
 }

@@ -2,18 +2,18 @@
 
 use oriole_isa::{SharedWindow, SystemLayout, Target};
 
-use super::bulk::Copies;
-use super::constants::Constants;
-use crate::Memory;
+use super::bulk::BulkCopies;
+use super::constants::ConstantBanks;
+use crate::GlobalMemory;
 
 /// Memories and clock of a running grid.
 pub struct World<'a> {
-    pub memory: &'a mut Memory,
+    pub memory: &'a mut GlobalMemory,
     /// Shared memory of each resident block, by slot.
     pub shared: &'a mut [Vec<u8>],
     /// Bulk copies that have been issued but not performed.
-    pub copies: &'a mut Copies,
-    pub constants: &'a Constants,
+    pub copies: &'a mut BulkCopies,
+    pub constants: &'a ConstantBanks,
     pub map: &'a Map,
     /// Text printed by the program so far.
     pub printed: &'a mut String,

@@ -21,7 +21,7 @@ use oriole_sem::convert::{Overflow, tf32_register};
 use oriole_sem::format::{BF16, F16, F32, F64, Format};
 use oriole_sem::int::{self, Int};
 
-pub(crate) use reduce::Operation;
+pub(crate) use reduce::ReductionOperation;
 
 /// Bytes of a tensor map.
 pub(crate) const MAP_BYTES: usize = 128;
@@ -81,7 +81,7 @@ impl ElementType {
 
 /// The part of a tensor that a copy moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Region {
+enum TensorRegion {
     /// A box with these sizes.
     Box(Vec<u64>),
     Columns(Columns),
@@ -108,7 +108,7 @@ pub(crate) struct TensorMap {
     sizes: Vec<u64>,
     /// Distance in bytes of consecutive elements in each dimension.
     strides: Vec<u64>,
-    region: Region,
+    region: TensorRegion,
     steps: Vec<u64>,
     /// Bytes of the swizzle pattern; 0 for none.
     swizzle: u64,
@@ -187,10 +187,10 @@ impl TensorMap {
         let first_size = (word(bytes, 0x34) >> 24) + 1;
         let region = if is_columns {
             let [lower, upper] = decode_corners(word(bytes, 0x38), rank - 2);
-            Region::Columns(Columns { channels: first_size, pixels: (word(bytes, 0x3c) & 0x3ff) + 1, lower, upper })
+            TensorRegion::Columns(Columns { channels: first_size, pixels: (word(bytes, 0x3c) & 0x3ff) + 1, lower, upper })
         } else {
             let others = (1..rank).map(|dimension| (word(bytes, 0x38) >> (8 * (dimension - 1)) & 0xff) + 1);
-            Region::Box([first_size].into_iter().chain(others).collect())
+            TensorRegion::Box([first_size].into_iter().chain(others).collect())
         };
         // The step of the first dimension is ignored unless the layout is interleaved.
         let has_step = |dimension: usize| dimension != 0 || interleave != 0;

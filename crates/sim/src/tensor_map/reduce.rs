@@ -8,7 +8,7 @@ use super::{ElementType, Numbers, TensorMap};
 
 /// The operation of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum ReductionOperation {
     Add,
     Min,
     Max,
@@ -21,7 +21,7 @@ pub(crate) enum Operation {
 
 impl TensorMap {
     /// Combines the elements of a piece of the tensor with those of a piece in shared memory.
-    pub(crate) fn reduce(&self, operation: Operation, tensor: &mut [u8], piece: &[u8]) -> Result<(), String> {
+    pub(crate) fn reduce(&self, operation: ReductionOperation, tensor: &mut [u8], piece: &[u8]) -> Result<(), String> {
         let bytes = self.element.bytes() as usize;
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits: u64, &byte| bits << 8 | u64::from(byte));
         for (old, new) in tensor.chunks_exact_mut(bytes).zip(piece.chunks_exact(bytes)) {
@@ -34,40 +34,40 @@ impl TensorMap {
 }
 
 /// Returns the combination of two elements; `None` if the manual has no such operation.
-fn combine(element: ElementType, operation: Operation, old: u64, new: u64) -> Option<u64> {
+fn combine(element: ElementType, operation: ReductionOperation, old: u64, new: u64) -> Option<u64> {
     match element.numbers {
         Numbers::Int(int) if int.bits < 32 => None,
         // Of signed 64-bit numbers there are only the extremes (`Xor` is an illegal instruction on an H200).
-        Numbers::Int(S64) if !matches!(operation, Operation::Min | Operation::Max) => None,
+        Numbers::Int(S64) if !matches!(operation, ReductionOperation::Min | ReductionOperation::Max) => None,
         Numbers::Int(int) => Some(match operation {
-            Operation::Add => int.add(old, new),
-            Operation::Min => int.min(old, new),
-            Operation::Max => int.max(old, new),
-            Operation::And => old & new,
-            Operation::Or => old | new,
-            Operation::Xor => old ^ new,
-            Operation::Increment if int == U32 => {
+            ReductionOperation::Add => int.add(old, new),
+            ReductionOperation::Min => int.min(old, new),
+            ReductionOperation::Max => int.max(old, new),
+            ReductionOperation::And => old & new,
+            ReductionOperation::Or => old | new,
+            ReductionOperation::Xor => old ^ new,
+            ReductionOperation::Increment if int == U32 => {
                 if old >= new {
                     0
                 } else {
                     old + 1
                 }
             }
-            Operation::Decrement if int == U32 => {
+            ReductionOperation::Decrement if int == U32 => {
                 if old == 0 || old > new {
                     new
                 } else {
                     old - 1
                 }
             }
-            Operation::Increment | Operation::Decrement => return None,
+            ReductionOperation::Increment | ReductionOperation::Decrement => return None,
         }),
         Numbers::Float(format) => {
             let extreme = |which| float::min_max(format, which, old, new, ExtremeMode::default());
             match operation {
-                Operation::Add => Some(float::add(format, old, new, Mode::RN.ftz(element.flushes))),
-                Operation::Min if format.width() == 16 => Some(extreme(Extreme::Min)),
-                Operation::Max if format.width() == 16 => Some(extreme(Extreme::Max)),
+                ReductionOperation::Add => Some(float::add(format, old, new, Mode::RN.ftz(element.flushes))),
+                ReductionOperation::Min if format.width() == 16 => Some(extreme(Extreme::Min)),
+                ReductionOperation::Max if format.width() == 16 => Some(extreme(Extreme::Max)),
                 _ => None,
             }
         }

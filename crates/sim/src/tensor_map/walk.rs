@@ -9,7 +9,7 @@
 //!
 //! Positions stay in the part of the image; the offsets, which a convolution takes from the place in its filter, are added at the end.
 
-use super::{Columns, Region, TensorMap, UNIT, corner_bits};
+use super::{Columns, TensorMap, TensorRegion, UNIT, corner_bits};
 
 impl TensorMap {
     /// Returns the number of units that a copy moves in each dimension. With an interleaved layout the last dimension but one is that of
@@ -26,11 +26,11 @@ impl TensorMap {
     /// Returns the number of consecutive units of a row, and the number of rows.
     fn extent(&self) -> (u64, u64) {
         match &self.region {
-            Region::Box(sizes) => {
+            TensorRegion::Box(sizes) => {
                 let counts = self.counts(sizes);
                 (counts[0], counts[1..].iter().product())
             }
-            Region::Columns(columns) => (if self.interleave == 0 { columns.channels } else { 1 }, columns.pixels),
+            TensorRegion::Columns(columns) => (if self.interleave == 0 { columns.channels } else { 1 }, columns.pixels),
         }
     }
 
@@ -42,7 +42,7 @@ impl TensorMap {
 
     /// Fails where an H200 reports an illegal instruction, or if the mode of the copy is not that of the map.
     pub(crate) fn check(&self, coordinates: &[i32], is_columns: bool, is_load: bool) -> Result<(), String> {
-        if is_columns != matches!(self.region, Region::Columns(_)) {
+        if is_columns != matches!(self.region, TensorRegion::Columns(_)) {
             return Err("a tensor copy whose mode (.tile or .im2col) is not that of its tensor map".to_owned());
         }
         if coordinates.len() != self.sizes.len() {
@@ -53,11 +53,11 @@ impl TensorMap {
             return Err(format!("the first coordinate of a tensor copy is at byte {first_byte}, which is no multiple of {UNIT}"));
         }
         match &self.region {
-            Region::Columns(columns) => self.check_position(coordinates, columns),
-            Region::Box(_) if !is_load && coordinates.iter().any(|&coordinate| coordinate < 0) => {
+            TensorRegion::Columns(columns) => self.check_position(coordinates, columns),
+            TensorRegion::Box(_) if !is_load && coordinates.iter().any(|&coordinate| coordinate < 0) => {
                 Err("a box that is stored starts before the tensor".to_owned())
             }
-            Region::Box(_) => Ok(()),
+            TensorRegion::Box(_) => Ok(()),
         }
     }
 
@@ -100,8 +100,8 @@ impl TensorMap {
         let mut position: Vec<i64> = coordinates.iter().copied().map(i64::from).collect();
         for row in 0..rows {
             let mut at = match &self.region {
-                Region::Box(sizes) => self.row_of_box(coordinates, &self.counts(sizes), row),
-                Region::Columns(_) => self.with_offsets(&position, offsets),
+                TensorRegion::Box(sizes) => self.row_of_box(coordinates, &self.counts(sizes), row),
+                TensorRegion::Columns(_) => self.with_offsets(&position, offsets),
             };
             for number in 0..units {
                 let global = self.address_of(&at);
@@ -110,7 +110,7 @@ impl TensorMap {
                 }
                 at[0] += self.steps[0] as i64;
             }
-            if let Region::Columns(columns) = &self.region {
+            if let TensorRegion::Columns(columns) = &self.region {
                 self.advance(&mut position, columns);
             }
         }

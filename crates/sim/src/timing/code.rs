@@ -1,4 +1,4 @@
-//! Translates a machine instruction into the properties that the timing model needs ([`Op`]): pipe, issue rate, control word, register
+//! Translates a machine instruction into the properties that the timing model needs ([`TimedOp`]): pipe, issue rate, control word, register
 //! operands, memory access and effect on control flow. They do not depend on the warp that issues the instruction.
 
 use std::borrow::Cow;
@@ -7,16 +7,16 @@ use oriole_hardware::ThroughputClass;
 use oriole_hardware::costs::Costs;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::Rates;
-use oriole_hardware::{Model, Profile, SchedClass, Time};
+use oriole_hardware::{Model, Profile, SchedClass, VariableLatency};
 use oriole_isa::{AccessPlace, Control, Instruction, Opcode, OperandValue, RegFile, Target, accesses};
 use smallvec::SmallVec;
 
-use crate::sass::memory::address::Address;
+use crate::sass::memory::address::AddressSum;
 use crate::sass::memory::space::Space;
 
 /// A pipe of a sub-partition. Single-precision arithmetic (FMA) has two pipes of half width; only the heavy one also multiplies integers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Pipe {
+pub enum SubPartitionPipe {
     Alu,
     Heavy,
     Light,
@@ -29,22 +29,22 @@ pub enum Pipe {
     None,
 }
 
-/// Number of pipes that can be busy, that is, all but [`Pipe::None`].
+/// Number of pipes that can be busy, that is, all but [`SubPartitionPipe::None`].
 pub const PIPES: usize = 8;
 
-impl Pipe {
+impl SubPartitionPipe {
     /// Returns the name of the pipe as printed in stall reasons.
     pub fn name(self) -> &'static str {
         match self {
-            Pipe::Alu => "alu",
-            Pipe::Heavy => "fma, heavy half",
-            Pipe::Light => "fma, light half",
-            Pipe::Double => "fp64",
-            Pipe::Tensor => "tensor",
-            Pipe::Special => "xu",
-            Pipe::Uniform => "uniform",
-            Pipe::Memory => "memory",
-            Pipe::None => "none",
+            SubPartitionPipe::Alu => "alu",
+            SubPartitionPipe::Heavy => "fma, heavy half",
+            SubPartitionPipe::Light => "fma, light half",
+            SubPartitionPipe::Double => "fp64",
+            SubPartitionPipe::Tensor => "tensor",
+            SubPartitionPipe::Special => "xu",
+            SubPartitionPipe::Uniform => "uniform",
+            SubPartitionPipe::Memory => "memory",
+            SubPartitionPipe::None => "none",
         }
     }
 }
@@ -52,7 +52,7 @@ impl Pipe {
 /// The pipe or pipes an instruction occupies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PipeUse {
-    One(Pipe),
+    One(SubPartitionPipe),
     /// Whichever FMA pipe is free; the light one if both are.
     EitherHalf,
     BothHalves,
@@ -67,7 +67,7 @@ pub enum SharedUnitWork {
     /// Occupies the constant-bank unit for this number of cycles.
     Constant(u32),
     /// A memory access; its cost depends on the addresses, see [`super::trace::Footprint`].
-    Access(TimedAccess),
+    Access(MemoryTiming),
     /// `LDGDEPBAR`: its scoreboard is released when all asynchronous copies of the warp have completed.
     CopyFence,
 }
@@ -85,13 +85,13 @@ pub enum TimedAccessKind {
 
 /// The static part of a memory access.
 #[derive(Clone, Debug)]
-pub struct TimedAccess {
+pub struct MemoryTiming {
     pub space: Space,
     pub kind: TimedAccessKind,
     /// Bytes accessed by each thread.
     pub bytes: u32,
     /// How to compute the address from registers; `None` for address forms that the model does not know.
-    pub address: Option<Address>,
+    pub address: Option<AddressSum>,
     /// Whether the L1 cache may serve it: a load that is neither `.STRONG` nor `.MMIO`.
     pub cached: bool,
     /// Whether it is an asynchronous copy from global to shared memory (`LDGSTS`).
@@ -113,7 +113,7 @@ pub enum FlowEffect {
 
 /// A register operand that is read from the register banks at issue.
 #[derive(Clone, Copy, Debug)]
-pub struct Source {
+pub struct BankRead {
     /// Position among the source operands, which is also the slot of the reuse cache.
     pub slot: u8,
     /// Number of the first register.
@@ -126,7 +126,7 @@ pub struct Source {
 
 /// A static instruction of the program, as the timing model sees it.
 #[derive(Clone, Debug)]
-pub struct Op {
+pub struct TimedOp {
     pub address: u64,
     pub control: Control,
     /// Scoreboards it waits for before issue, one bit each, including those named by `DEPBAR`.
@@ -139,13 +139,13 @@ pub struct Op {
     /// Minimum number of cycles until the warp's next instruction, regardless of the stall count; 0 for most instructions.
     pub pause: u32,
     /// Latencies of an instruction of variable latency; `None` for fixed latency.
-    pub time: Option<Time>,
-    pub sources: SmallVec<[Source; 3]>,
+    pub time: Option<VariableLatency>,
+    pub sources: SmallVec<[BankRead; 3]>,
     /// The instruction in SASS text, prefixed with its offset; used in stall reasons.
     pub text: String,
 }
 
-/// The hardware figures of one target, used to build [`Op`]s.
+/// The hardware figures of one target, used to build [`TimedOp`]s.
 pub struct Figures {
     pub target: Target,
     pub model: Cow<'static, Model>,
@@ -178,12 +178,12 @@ impl Figures {
     }
 
     /// Builds the model's view of `instruction` at byte address `address`.
-    pub fn op(&self, address: u64, instruction: &Instruction, text: String) -> Op {
+    pub fn op(&self, address: u64, instruction: &Instruction, text: String) -> TimedOp {
         let class = SchedClass::of(instruction);
         let work = self.work(class, instruction);
         let (pipe_use, busy) = self.pipe_use(class, instruction, &work);
         let time = self.model.time(class);
-        Op {
+        TimedOp {
             address,
             control: instruction.control,
             wait: instruction.control.wait | counted_scoreboards(instruction),
@@ -208,29 +208,31 @@ impl Figures {
         let one = PipeUse::One;
         let cycles = self.published(class);
         match (class.attribute("rate").unwrap_or_default(), class.name()) {
-            (_, "half_compare") => (one(Pipe::Alu), self.alu()),
-            (_, "half_tensor") => (one(Pipe::Double), self.alu()),
+            (_, "half_compare") => (one(SubPartitionPipe::Alu), self.alu()),
+            (_, "half_tensor") => (one(SubPartitionPipe::Double), self.alu()),
             // At full rate (one per cycle), two pipes of half the width alternate, each busy for two cycles.
             ("fma", _) if cycles == 1 => (PipeUse::EitherHalf, 2),
-            ("fma", _) => (one(Pipe::Heavy), cycles),
-            ("imad", _) => (one(Pipe::Heavy), cycles),
+            ("fma", _) => (one(SubPartitionPipe::Heavy), cycles),
+            ("imad", _) => (one(SubPartitionPipe::Heavy), cycles),
             ("imad_wide", _) => (PipeUse::BothHalves, cycles),
             ("half", _) => (PipeUse::BothHalves, cycles.max(2)),
-            ("alu" | "r2ur", _) => (one(Pipe::Alu), self.alu()),
-            ("half_alu", _) => (one(Pipe::Alu), self.alu()),
-            ("fp64", _) => (one(Pipe::Double), cycles),
-            ("xu" | "xu64", _) => (one(Pipe::Special), cycles),
-            ("mma_f64", _) => (one(Pipe::Tensor), self.costs.tensor_double),
-            (_, "mma_two" | "imma_two") => (one(Pipe::Tensor), self.costs.tensor_two),
-            ("mma", _) => (one(Pipe::Tensor), self.costs.tensor_one),
-            ("uniform", "uniform_move" | "uniform_constant" | "uniform_vote") => (one(Pipe::Uniform), 1),
-            ("uniform", _) => (one(Pipe::Uniform), cycles),
-            ("bra" | "fence" | "bar", _) => (one(Pipe::None), 1),
+            ("alu" | "r2ur", _) => (one(SubPartitionPipe::Alu), self.alu()),
+            ("half_alu", _) => (one(SubPartitionPipe::Alu), self.alu()),
+            ("fp64", _) => (one(SubPartitionPipe::Double), cycles),
+            ("xu" | "xu64", _) => (one(SubPartitionPipe::Special), cycles),
+            ("mma_f64", _) => (one(SubPartitionPipe::Tensor), self.costs.tensor_double),
+            (_, "mma_two" | "imma_two") => (one(SubPartitionPipe::Tensor), self.costs.tensor_two),
+            ("mma", _) => (one(SubPartitionPipe::Tensor), self.costs.tensor_one),
+            ("uniform", "uniform_move" | "uniform_constant" | "uniform_vote") => (one(SubPartitionPipe::Uniform), 1),
+            ("uniform", _) => (one(SubPartitionPipe::Uniform), cycles),
+            ("bra" | "fence" | "bar", _) => (one(SubPartitionPipe::None), 1),
             _ => match work {
-                SharedUnitWork::Access(access) if access.kind != TimedAccessKind::Load => (one(Pipe::Memory), self.costs.store_issue),
-                SharedUnitWork::None if instruction.opcode != Opcode::NOP => (one(Pipe::Memory), self.costs.memory_issue),
-                SharedUnitWork::None => (one(Pipe::None), 1),
-                _ => (one(Pipe::Memory), self.costs.memory_issue),
+                SharedUnitWork::Access(access) if access.kind != TimedAccessKind::Load => {
+                    (one(SubPartitionPipe::Memory), self.costs.store_issue)
+                }
+                SharedUnitWork::None if instruction.opcode != Opcode::NOP => (one(SubPartitionPipe::Memory), self.costs.memory_issue),
+                SharedUnitWork::None => (one(SubPartitionPipe::None), 1),
+                _ => (one(SubPartitionPipe::Memory), self.costs.memory_issue),
             },
         }
     }
@@ -278,13 +280,13 @@ impl Figures {
         let is_wide = matches!(space, Space::Generic | Space::Global);
         let address = instruction.operands.iter().rev().find_map(|operand| match &operand.value {
             OperandValue::Address(address) => match (address.word.spelling(), &address.parts[..]) {
-                ("", [part]) | ("desc", [_, part]) => Address::of_part(part, is_wide, says(".E")),
+                ("", [part]) | ("desc", [_, part]) => AddressSum::of_part(part, is_wide, says(".E")),
                 _ => None,
             },
             _ => None,
         });
         let cached = kind == TimedAccessKind::Load && !says(".STRONG") && !says(".MMIO");
-        SharedUnitWork::Access(TimedAccess { space, kind, bytes, address, cached, is_copy: instruction.opcode == Opcode::LDGSTS })
+        SharedUnitWork::Access(MemoryTiming { space, kind, bytes, address, cached, is_copy: instruction.opcode == Opcode::LDGSTS })
     }
 }
 
@@ -301,7 +303,7 @@ fn flow_effect_of(instruction: &Instruction) -> FlowEffect {
 }
 
 /// Returns the cycles for which a fence, a sleep or an indirect branch holds back its warp beyond the stall count; 0 for all others.
-fn pause_of(instruction: &Instruction, time: Option<Time>) -> u32 {
+fn pause_of(instruction: &Instruction, time: Option<VariableLatency>) -> u32 {
     let says = |name: &str| instruction.modifiers.iter().any(|symbol| symbol.spelling() == name);
     let Some(time) = time else { return 0 };
     let cycles = match instruction.opcode {
@@ -328,7 +330,7 @@ fn counted_scoreboards(instruction: &Instruction) -> u8 {
 }
 
 /// Returns the registers read from the banks at issue. Memory instructions return none: they read their operands later.
-fn sources(class: SchedClass, instruction: &Instruction) -> SmallVec<[Source; 3]> {
+fn sources(class: SchedClass, instruction: &Instruction) -> SmallVec<[BankRead; 3]> {
     if matches!(class.attribute("pipe"), Some("C" | "all")) {
         return SmallVec::new();
     }
@@ -337,7 +339,7 @@ fn sources(class: SchedClass, instruction: &Instruction) -> SmallVec<[Source; 3]
     let plain = found.iter().filter(|access| !access.written && access.file == RegFile::General);
     plain
         .filter_map(|access| match access.place {
-            AccessPlace::Plain(operand) => Some(Source {
+            AccessPlace::Plain(operand) => Some(BankRead {
                 slot: (usize::from(operand)).saturating_sub(written) as u8,
                 first: access.first,
                 count: access.count,

@@ -9,11 +9,11 @@
 
 use std::collections::VecDeque;
 
-use oriole_hardware::Time;
+use oriole_hardware::VariableLatency;
 use rustc_hash::FxHashMap;
 
-use super::code::{Figures, Op, SharedUnitWork, TimedAccessKind};
-use super::trace::{Footprint, Trace};
+use super::code::{Figures, SharedUnitWork, TimedAccessKind, TimedOp};
+use super::trace::{Footprint, TimingTrace};
 
 /// The completion times of an access, as absolute cycles.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub struct Done {
 }
 
 /// A FIFO cache: it evicts the oldest entry, regardless of use. An entry may still be in flight.
-pub struct Cache {
+pub struct FifoCache {
     /// The cycle in which the data of each entry arrive.
     entries: FxHashMap<u64, u64>,
     /// Entries in the order of their insertion.
@@ -34,10 +34,10 @@ pub struct Cache {
     capacity: usize,
 }
 
-impl Cache {
+impl FifoCache {
     /// Makes an empty cache of `capacity` entries.
-    pub fn new(capacity: usize) -> Cache {
-        Cache { entries: FxHashMap::default(), order: VecDeque::new(), capacity }
+    pub fn new(capacity: usize) -> FifoCache {
+        FifoCache { entries: FxHashMap::default(), order: VecDeque::new(), capacity }
     }
 
     /// Returns the cycle from which the entry is readable, which may be in the future; `None` on a miss.
@@ -75,9 +75,9 @@ pub struct LaunchContext {
 /// The queues of the memory system. Fields of type `u64` and `f64` hold the cycle from which a queue accepts further work.
 pub struct MemorySystem<'t> {
     figures: &'t Figures,
-    trace: &'t Trace,
+    trace: &'t TimingTrace,
     context: LaunchContext,
-    first_level: Cache,
+    first_level: FifoCache,
     /// The memory unit of the multiprocessor.
     unit: u64,
     /// The constant-bank unit.
@@ -93,12 +93,12 @@ pub struct MemorySystem<'t> {
 
 impl<'t> MemorySystem<'t> {
     /// Makes an idle memory system with cold caches.
-    pub fn new(figures: &'t Figures, trace: &'t Trace, context: LaunchContext) -> MemorySystem<'t> {
+    pub fn new(figures: &'t Figures, trace: &'t TimingTrace, context: LaunchContext) -> MemorySystem<'t> {
         MemorySystem {
             figures,
             trace,
             context,
-            first_level: Cache::new((context.cache_bytes / figures.costs.sector_bytes) as usize),
+            first_level: FifoCache::new((context.cache_bytes / figures.costs.sector_bytes) as usize),
             unit: 0,
             constants: 0,
             second_level: 0.0,
@@ -109,7 +109,7 @@ impl<'t> MemorySystem<'t> {
     }
 
     /// Returns the first cycle in which the memory system accepts `op`. A unit accepts work up to `memory_queue` cycles before it is free.
-    pub fn accepts(&self, op: &Op) -> u64 {
+    pub fn accepts(&self, op: &TimedOp) -> u64 {
         let queue = match op.work {
             SharedUnitWork::None | SharedUnitWork::CopyFence => return 0,
             SharedUnitWork::Constant(_) => self.constants,
@@ -126,8 +126,8 @@ impl<'t> MemorySystem<'t> {
     }
 
     /// Enqueues an operation issued in cycle `now` and returns its completion times.
-    pub fn take(&mut self, op: &Op, footprint: Option<&Footprint>, now: u64) -> Done {
-        let time = op.time.unwrap_or(Time { least: 1, usual: 1, most: 1, read: 1 });
+    pub fn take(&mut self, op: &TimedOp, footprint: Option<&Footprint>, now: u64) -> Done {
+        let time = op.time.unwrap_or(VariableLatency { least: 1, usual: 1, most: 1, read: 1 });
         let read_time = u64::from(time.read);
         // Appends work to a queue and returns the cycle in which the work starts.
         let start = |queue: &mut u64, cycles: u32| {
@@ -169,7 +169,7 @@ impl<'t> MemorySystem<'t> {
     }
 
     /// Enqueues a global load and returns the cycle of its result: the latest of an L1 hit, hits on lines in flight, and misses.
-    fn load(&mut self, footprint: &Footprint, cached: bool, time: Time, start: u64) -> u64 {
+    fn load(&mut self, footprint: &Footprint, cached: bool, time: VariableLatency, start: u64) -> u64 {
         let mut ready = start + u64::from(time.least);
         let costs = self.figures.costs;
         let per_line = u64::from(costs.line_bytes / costs.sector_bytes);
@@ -223,7 +223,7 @@ impl<'t> MemorySystem<'t> {
     }
 
     /// Enqueues a global atomic operation and returns the cycle of its result. Operations of several warps on one word are serialized.
-    fn atomic(&mut self, footprint: &Footprint, time: Time, start: u64) -> u64 {
+    fn atomic(&mut self, footprint: &Footprint, time: VariableLatency, start: u64) -> u64 {
         let costs = self.figures.costs;
         let share = f64::from(self.context.active);
         let sectors = footprint.sectors.len() as f64;

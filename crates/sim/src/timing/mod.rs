@@ -20,24 +20,24 @@ mod trace;
 use std::fmt;
 
 use oriole_hardware::Profile;
-use oriole_hardware::occupancy::{Launch as Shape, Occupancy};
+use oriole_hardware::occupancy::{LaunchResources, Occupancy};
 use rustc_hash::FxHashMap;
 
-use crate::sass::{Code, Options as RunOptions};
-use crate::{Launch, Memory};
-use code::{Figures, Pipe};
+use crate::sass::{Code, GridOptions};
+use crate::{GlobalMemory, Launch};
+use code::{Figures, SubPartitionPipe};
 use memory::LaunchContext;
 use sm::Multiprocessor;
-use trace::{BlockTrace, Recorder, Trace};
+use trace::{BlockTrace, Recorder, TimingTrace};
 
 /// The reason a warp could not issue in a cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Reason {
+enum IdleReason {
     StallCount,
-    /// Waits for a scoreboard; the field is the index (into [`Trace::ops`]) of the instruction that set it.
+    /// Waits for a scoreboard; the field is the index (into [`TimingTrace::ops`]) of the instruction that set it.
     Scoreboard(u32),
     /// The pipe of the next instruction is still busy with an earlier one.
-    Pipe(Pipe),
+    Pipe(SubPartitionPipe),
     /// The register banks are still delivering the operands of an earlier instruction.
     Banks,
     /// Waits for other warps at a block-wide barrier (`BAR`).
@@ -60,18 +60,18 @@ pub struct Stalls(pub Vec<(String, u64)>);
 
 impl Stalls {
     /// Turns cycles per reason into sorted text; equal counts are ordered by text so that the result is deterministic.
-    fn of(stalls: FxHashMap<Reason, u64>, trace: &Trace) -> Stalls {
-        let describe = |reason: Reason| match reason {
-            Reason::StallCount => "stall counts".to_owned(),
-            Reason::Scoreboard(setter) => format!("waits for {}", trace.ops[setter as usize].text),
-            Reason::Pipe(pipe) => format!("pipe busy: {}", pipe.name()),
-            Reason::Banks => "register banks".to_owned(),
-            Reason::Barrier => "barrier of the block".to_owned(),
-            Reason::Branch => "branch".to_owned(),
-            Reason::Pause => "fence, sleep or indirect jump".to_owned(),
-            Reason::Code => "code not in the cache".to_owned(),
-            Reason::OtherWarp => "another warp issued".to_owned(),
-            Reason::Start => "start of the block".to_owned(),
+    fn of(stalls: FxHashMap<IdleReason, u64>, trace: &TimingTrace) -> Stalls {
+        let describe = |reason: IdleReason| match reason {
+            IdleReason::StallCount => "stall counts".to_owned(),
+            IdleReason::Scoreboard(setter) => format!("waits for {}", trace.ops[setter as usize].text),
+            IdleReason::Pipe(pipe) => format!("pipe busy: {}", pipe.name()),
+            IdleReason::Banks => "register banks".to_owned(),
+            IdleReason::Barrier => "barrier of the block".to_owned(),
+            IdleReason::Branch => "branch".to_owned(),
+            IdleReason::Pause => "fence, sleep or indirect jump".to_owned(),
+            IdleReason::Code => "code not in the cache".to_owned(),
+            IdleReason::OtherWarp => "another warp issued".to_owned(),
+            IdleReason::Start => "start of the block".to_owned(),
         };
         let mut list: Vec<(String, u64)> = stalls.into_iter().map(|(reason, cycles)| (describe(reason), cycles)).collect();
         list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -130,18 +130,18 @@ impl Estimate {
 
 /// The reason no estimate could be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure(pub String);
+pub struct EstimateFailure(pub String);
 
-impl fmt::Display for Failure {
+impl fmt::Display for EstimateFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for EstimateFailure {}
 
 /// Estimates the duration of a launch. The sampled blocks execute on `memory` and change it; all other blocks are not executed.
-pub fn estimate(code: &Code, launch: &Launch, memory: &mut Memory, effort: &Effort) -> Result<Estimate, Failure> {
+pub fn estimate(code: &Code, launch: &Launch, memory: &mut GlobalMemory, effort: &Effort) -> Result<Estimate, EstimateFailure> {
     estimate_on(&Figures::of(code.target()), code, launch, memory, effort)
 }
 
@@ -149,14 +149,20 @@ pub fn estimate(code: &Code, launch: &Launch, memory: &mut Memory, effort: &Effo
 pub fn estimate_with_profile(
     code: &Code,
     launch: &Launch,
-    memory: &mut Memory,
+    memory: &mut GlobalMemory,
     effort: &Effort,
     profile: &Profile,
-) -> Result<Estimate, Failure> {
+) -> Result<Estimate, EstimateFailure> {
     estimate_on(&Figures::of_profile(profile), code, launch, memory, effort)
 }
 
-fn estimate_on(figures: &Figures, code: &Code, launch: &Launch, memory: &mut Memory, effort: &Effort) -> Result<Estimate, Failure> {
+fn estimate_on(
+    figures: &Figures,
+    code: &Code,
+    launch: &Launch,
+    memory: &mut GlobalMemory,
+    effort: &Effort,
+) -> Result<Estimate, EstimateFailure> {
     let occupancy = occupancy(figures, code, launch)?;
     let processors = u64::from(figures.costs.multiprocessors);
     let blocks: u64 = launch.grid.iter().map(|&size| u64::from(size)).product();
@@ -170,17 +176,17 @@ fn estimate_on(figures: &Figures, code: &Code, launch: &Launch, memory: &mut Mem
             slowest = Some(estimate);
         }
     }
-    slowest.ok_or_else(|| Failure("a launch without blocks".to_owned()))
+    slowest.ok_or_else(|| EstimateFailure("a launch without blocks".to_owned()))
 }
 
 /// Returns the occupancy of a launch from the kernel's registers and shared memory, or an error if no block fits.
-fn occupancy(figures: &Figures, code: &Code, launch: &Launch) -> Result<Occupancy, Failure> {
+fn occupancy(figures: &Figures, code: &Code, launch: &Launch) -> Result<Occupancy, EstimateFailure> {
     let (registers, static_shared) =
-        code.needs(&launch.kernel).ok_or_else(|| Failure(format!("the code has no kernel `{}`", launch.kernel)))?;
+        code.needs(&launch.kernel).ok_or_else(|| EstimateFailure(format!("the code has no kernel `{}`", launch.kernel)))?;
     let threads = launch.block.iter().product();
-    let shape = Shape { threads, registers, static_shared, dynamic_shared: launch.shared_bytes, barriers: 1, carve_out: None };
-    let occupancy = shape.occupancy(&figures.machine).map_err(|refusal| Failure(refusal.to_string()))?;
-    if occupancy.blocks == 0 { Err(Failure("not even one block fits on a multiprocessor".to_owned())) } else { Ok(occupancy) }
+    let shape = LaunchResources { threads, registers, static_shared, dynamic_shared: launch.shared_bytes, barriers: 1, carve_out: None };
+    let occupancy = shape.occupancy(&figures.machine).map_err(|refusal| EstimateFailure(refusal.to_string()))?;
+    if occupancy.blocks == 0 { Err(EstimateFailure("not even one block fits on a multiprocessor".to_owned())) } else { Ok(occupancy) }
 }
 
 /// Estimates the launch from one multiprocessor, the one whose first block has the linear index `first`.
@@ -191,11 +197,11 @@ fn one_processor(
     figures: &Figures,
     code: &Code,
     launch: &Launch,
-    memory: &mut Memory,
+    memory: &mut GlobalMemory,
     effort: &Effort,
     occupancy: Occupancy,
     first: u64,
-) -> Result<Estimate, Failure> {
+) -> Result<Estimate, EstimateFailure> {
     let costs = figures.costs;
     let processors = u64::from(costs.multiprocessors);
     let blocks: u64 = launch.grid.iter().map(|&size| u64::from(size)).product();
@@ -239,21 +245,22 @@ fn record(
     figures: &Figures,
     code: &Code,
     launch: &Launch,
-    memory: &mut Memory,
+    memory: &mut GlobalMemory,
     effort: &Effort,
     own: &[u64],
     resident: usize,
-) -> Result<Trace, Failure> {
-    let options = RunOptions::limited(effort.limit);
+) -> Result<TimingTrace, EstimateFailure> {
+    let options = GridOptions::limited(effort.limit);
     let mut recorder = Recorder::new(figures);
     for group in own.chunks(resident.max(1)) {
-        code.run_blocks(launch, memory, &options, &mut recorder, group.iter().copied()).map_err(|error| Failure(error.to_string()))?;
+        code.run_blocks(launch, memory, &options, &mut recorder, group.iter().copied())
+            .map_err(|error| EstimateFailure(error.to_string()))?;
         if recorder.recorded > effort.instructions {
             break;
         }
     }
     let trace = recorder.finish();
-    if trace.instructions() == 0 { Err(Failure("the launch executes nothing".to_owned())) } else { Ok(trace) }
+    if trace.instructions() == 0 { Err(EstimateFailure("the launch executes nothing".to_owned())) } else { Ok(trace) }
 }
 
 #[cfg(test)]

@@ -11,10 +11,10 @@
 
 use rustc_hash::FxHashMap;
 
-use super::code::{Figures, FlowEffect, Op, PIPES, Pipe, PipeUse, SharedUnitWork};
-use super::memory::{Cache, LaunchContext, MemorySystem};
-use super::trace::{BlockTrace, Event, Trace};
-use super::{Reason, Stalls};
+use super::code::{Figures, FlowEffect, PIPES, PipeUse, SharedUnitWork, SubPartitionPipe, TimedOp};
+use super::memory::{FifoCache, LaunchContext, MemorySystem};
+use super::trace::{BlockTrace, Event, TimingTrace};
+use super::{IdleReason, Stalls};
 
 /// Scoreboards per warp.
 const SCOREBOARDS: usize = 6;
@@ -39,7 +39,7 @@ struct RunningWarp<'t> {
     /// Cycle until which the stall count (after a barrier: everything before the barrier) holds back the warp.
     stalled_until: u64,
     /// The constraint that determines `ready`.
-    reason: Reason,
+    reason: IdleReason,
     last_issue: u64,
     /// For each scoreboard the cycle of its release and the index of the instruction that set it.
     scoreboards: [(u64, u32); SCOREBOARDS],
@@ -82,16 +82,16 @@ pub struct SmRun {
 /// The state of the simulated multiprocessor.
 pub struct Multiprocessor<'t> {
     figures: &'t Figures,
-    trace: &'t Trace,
+    trace: &'t TimingTrace,
     memory: MemorySystem<'t>,
     /// The instruction cache, by line number.
-    code: Cache,
+    code: FifoCache,
     parts: Vec<SubPartition>,
     warps: Vec<RunningWarp<'t>>,
     blocks: Vec<RunningBlock>,
     /// Cycle from which the barrier unit counts further arrivals.
     barrier_unit: u64,
-    stalls: FxHashMap<Reason, u64>,
+    stalls: FxHashMap<IdleReason, u64>,
     issued: u64,
     /// Latest cycle in which a warp ended or a pending result arrived.
     end: u64,
@@ -99,7 +99,7 @@ pub struct Multiprocessor<'t> {
 
 impl<'t> Multiprocessor<'t> {
     /// Makes an idle multiprocessor that will replay instructions of `trace`.
-    pub fn new(figures: &'t Figures, trace: &'t Trace, context: LaunchContext) -> Multiprocessor<'t> {
+    pub fn new(figures: &'t Figures, trace: &'t TimingTrace, context: LaunchContext) -> Multiprocessor<'t> {
         let costs = figures.costs;
         let part = || SubPartition {
             pipes: [0; PIPES],
@@ -113,7 +113,7 @@ impl<'t> Multiprocessor<'t> {
             figures,
             trace,
             memory: MemorySystem::new(figures, trace, context),
-            code: Cache::new((costs.code_bytes / costs.line_bytes) as usize),
+            code: FifoCache::new((costs.code_bytes / costs.line_bytes) as usize),
             parts: (0..figures.machine.schedulers).map(|_| part()).collect(),
             warps: Vec::new(),
             blocks: Vec::new(),
@@ -166,7 +166,7 @@ impl<'t> Multiprocessor<'t> {
                 part,
                 ready: now,
                 stalled_until: now,
-                reason: Reason::Start,
+                reason: IdleReason::Start,
                 last_issue: now,
                 scoreboards: [(0, 0); SCOREBOARDS],
                 copied: 0,
@@ -177,28 +177,28 @@ impl<'t> Multiprocessor<'t> {
     }
 
     /// Returns the next instruction of a warp.
-    fn op(&self, warp: &RunningWarp<'_>) -> &'t Op {
+    fn op(&self, warp: &RunningWarp<'_>) -> &'t TimedOp {
         &self.trace.ops[warp.events[warp.at].op as usize]
     }
 
     /// Returns the cycle from which all units accept `op`, and the unit that determines it.
-    fn units_ready(&self, part: &SubPartition, op: &Op) -> (u64, Reason) {
-        let pipe = |pipe: Pipe| if pipe == Pipe::None { 0 } else { part.pipes[pipe as usize] };
+    fn units_ready(&self, part: &SubPartition, op: &TimedOp) -> (u64, IdleReason) {
+        let pipe = |pipe: SubPartitionPipe| if pipe == SubPartitionPipe::None { 0 } else { part.pipes[pipe as usize] };
         let (mut ready, place) = match op.pipe_use {
             PipeUse::One(one) => (pipe(one), one),
-            PipeUse::EitherHalf => (pipe(Pipe::Heavy).min(pipe(Pipe::Light)), Pipe::Heavy),
-            PipeUse::BothHalves => (pipe(Pipe::Heavy).max(pipe(Pipe::Light)), Pipe::Heavy),
+            PipeUse::EitherHalf => (pipe(SubPartitionPipe::Heavy).min(pipe(SubPartitionPipe::Light)), SubPartitionPipe::Heavy),
+            PipeUse::BothHalves => (pipe(SubPartitionPipe::Heavy).max(pipe(SubPartitionPipe::Light)), SubPartitionPipe::Heavy),
         };
-        let mut reason = Reason::Pipe(place);
+        let mut reason = IdleReason::Pipe(place);
         if !op.sources.is_empty() {
             let banks = part.banks.iter().copied().max().unwrap_or(0);
             if banks > ready {
-                (ready, reason) = (banks, Reason::Banks);
+                (ready, reason) = (banks, IdleReason::Banks);
             }
         }
         let memory = self.memory.accepts(op);
         if memory > ready {
-            (ready, reason) = (memory, Reason::Pipe(Pipe::Memory));
+            (ready, reason) = (memory, IdleReason::Pipe(SubPartitionPipe::Memory));
         }
         (ready, reason)
     }
@@ -215,7 +215,7 @@ impl<'t> Multiprocessor<'t> {
         let state = &self.warps[warp];
         state.ready <= now
             && match self.units_ready(part, self.op(state)) {
-                (ready, Reason::Banks) => ready <= now + 1,
+                (ready, IdleReason::Banks) => ready <= now + 1,
                 (ready, _) => ready <= now,
             }
     }
@@ -304,8 +304,8 @@ impl<'t> Multiprocessor<'t> {
         let shared = now.saturating_sub(warp.ready.max(next));
         let (units, unit) = self.units_ready(part, self.op(warp));
         // The unit is to blame only if it was busy until just now; otherwise other warps took the issue slots.
-        let unit = if units + 1 >= now && units > warp.ready { unit } else { Reason::OtherWarp };
-        for (reason, cycles) in [(Reason::StallCount, stalled), (warp.reason, own), (unit, shared)] {
+        let unit = if units + 1 >= now && units > warp.ready { unit } else { IdleReason::OtherWarp };
+        for (reason, cycles) in [(IdleReason::StallCount, stalled), (warp.reason, own), (unit, shared)] {
             if cycles > 0 {
                 *self.stalls.entry(reason).or_default() += cycles;
             }
@@ -313,12 +313,12 @@ impl<'t> Multiprocessor<'t> {
     }
 
     /// Occupies the pipe and the register banks for an issued instruction and updates the reuse cache.
-    fn occupy(&mut self, part: usize, warp: usize, op: &Op, now: u64) {
+    fn occupy(&mut self, part: usize, warp: usize, op: &TimedOp, now: u64) {
         let part = &mut self.parts[part];
         let until = now + u64::from(op.busy);
-        let [heavy, light] = [Pipe::Heavy as usize, Pipe::Light as usize];
+        let [heavy, light] = [SubPartitionPipe::Heavy as usize, SubPartitionPipe::Light as usize];
         match op.pipe_use {
-            PipeUse::One(Pipe::None) => {}
+            PipeUse::One(SubPartitionPipe::None) => {}
             PipeUse::One(pipe) => part.pipes[pipe as usize] = until,
             PipeUse::EitherHalf => {
                 let half = if part.pipes[light] <= now { light } else { heavy };
@@ -349,7 +349,7 @@ impl<'t> Multiprocessor<'t> {
     }
 
     /// Computes the cycle in which a warp may issue the instruction after `op`, and the constraint that determines it.
-    fn compute_ready(&mut self, number: usize, op: &Op, event: Event, now: u64) {
+    fn compute_ready(&mut self, number: usize, op: &TimedOp, event: Event, now: u64) {
         let costs = self.figures.costs;
         let warp = &self.warps[number];
         let next = self.op(warp);
@@ -360,21 +360,21 @@ impl<'t> Multiprocessor<'t> {
         };
         let is_taken = next.address != op.address + INSTRUCTION_BYTES;
         let stalled_until = now + stall;
-        let (mut ready, mut reason) = (stalled_until, Reason::StallCount);
-        let mut later = |time: u64, why: Reason| {
+        let (mut ready, mut reason) = (stalled_until, IdleReason::StallCount);
+        let mut later = |time: u64, why: IdleReason| {
             if time > ready {
                 (ready, reason) = (time, why);
             }
         };
         match op.flow_effect {
-            FlowEffect::Branch if event.is_split => later(now + u64::from(costs.diverging_branch), Reason::Branch),
-            FlowEffect::Branch | FlowEffect::Converge if is_taken => later(now + u64::from(costs.taken_branch), Reason::Branch),
+            FlowEffect::Branch if event.is_split => later(now + u64::from(costs.diverging_branch), IdleReason::Branch),
+            FlowEffect::Branch | FlowEffect::Converge if is_taken => later(now + u64::from(costs.taken_branch), IdleReason::Branch),
             _ => {}
         }
-        later(now + u64::from(op.pause), Reason::Pause);
+        later(now + u64::from(op.pause), IdleReason::Pause);
         for (index, &(release, setter)) in warp.scoreboards.iter().enumerate() {
             if next.wait >> index & 1 == 1 {
-                later(release, Reason::Scoreboard(setter));
+                later(release, IdleReason::Scoreboard(setter));
             }
         }
         let line = next.address / u64::from(costs.line_bytes);
@@ -386,7 +386,7 @@ impl<'t> Multiprocessor<'t> {
                     self.code.insert(wanted, fetched);
                 }
             }
-            later(self.code.get(line).unwrap_or(now), Reason::Code);
+            later(self.code.get(line).unwrap_or(now), IdleReason::Code);
         }
         let warp = &mut self.warps[number];
         (warp.ready, warp.stalled_until, warp.reason) = (ready, stalled_until, reason);
@@ -400,7 +400,7 @@ impl<'t> Multiprocessor<'t> {
         self.blocks[block].waiting.push(number);
         // Keeps the cycle from which the warp could have continued, so that `release` and `account` can use it.
         (self.warps[number].stalled_until, self.warps[number].ready) = (self.warps[number].ready, NEVER);
-        self.warps[number].reason = Reason::Barrier;
+        self.warps[number].reason = IdleReason::Barrier;
         self.release(block);
     }
 

@@ -6,7 +6,7 @@ use oriole_isa::{Control, Target, parse};
 use super::code::Figures;
 use super::memory::LaunchContext;
 use super::sm::{Multiprocessor, SmRun};
-use super::trace::{BlockTrace, Event, Footprint, Trace};
+use super::trace::{BlockTrace, Event, Footprint, TimingTrace};
 
 const ALONE: LaunchContext = LaunchContext { active: 1, from_dram: false, cache_bytes: 1 << 17 };
 
@@ -17,7 +17,7 @@ fn figures() -> Figures {
 /// A trace of warps that repeat a few instructions, all of which fit into one instruction-cache line.
 struct Body {
     figures: Figures,
-    trace: Trace,
+    trace: TimingTrace,
     body: Vec<Event>,
 }
 
@@ -31,7 +31,7 @@ impl Body {
             figures.op(16 * index as u64, &instruction, (*text).to_owned())
         };
         let ops = lines.iter().enumerate().map(op).collect();
-        let trace = Trace { ops, footprints: Vec::new(), blocks: Vec::new(), contended: Default::default() };
+        let trace = TimingTrace { ops, footprints: Vec::new(), blocks: Vec::new(), contended: Default::default() };
         let body = (0..lines.len() as u32).map(|op| Event { op, footprint: None, is_split: false }).collect();
         Body { figures, trace, body }
     }

@@ -3,8 +3,8 @@
 use oriole_isa::Target;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::code::{Figures, FlowEffect, Op, SharedUnitWork, TimedAccess, TimedAccessKind};
-use crate::sass::memory::space::{Space, Where};
+use super::code::{Figures, FlowEffect, MemoryTiming, SharedUnitWork, TimedAccessKind, TimedOp};
+use crate::sass::memory::space::{MemoryPlace, Space};
 use crate::sass::warp::{LANES, Mask, Warp, lanes_of};
 use crate::sass::world::Map;
 use crate::sass::{Issue, Observer};
@@ -12,9 +12,9 @@ use crate::sass::{Issue, Observer};
 /// One execution of an instruction by a warp.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// Index into [`Trace::ops`].
+    /// Index into [`TimingTrace::ops`].
     pub op: u32,
-    /// Index into [`Trace::footprints`]; `None` if it accesses no memory or no thread is active.
+    /// Index into [`TimingTrace::footprints`]; `None` if it accesses no memory or no thread is active.
     pub footprint: Option<u32>,
     /// Whether it is a branch that only some active threads of the warp take, so that the warp diverges.
     pub is_split: bool,
@@ -44,15 +44,15 @@ pub struct BlockTrace {
 }
 
 /// Everything recorded for one multiprocessor.
-pub struct Trace {
-    pub ops: Vec<Op>,
+pub struct TimingTrace {
+    pub ops: Vec<TimedOp>,
     pub footprints: Vec<Footprint>,
     pub blocks: Vec<BlockTrace>,
     /// Byte addresses that atomic operations of more than one warp modify.
     pub contended: FxHashSet<u64>,
 }
 
-impl Trace {
+impl TimingTrace {
     /// Returns the number of instructions issued by all warps.
     pub fn instructions(&self) -> u64 {
         self.blocks.iter().flat_map(|block| &block.warps).map(|warp| warp.len() as u64).sum()
@@ -65,13 +65,13 @@ impl Trace {
     }
 }
 
-/// Observer of the functional simulator that builds a [`Trace`].
+/// Observer of the functional simulator that builds a [`TimingTrace`].
 pub struct Recorder<'f> {
     figures: &'f Figures,
     map: Map,
     /// Index of the operation for each instruction address.
     index: FxHashMap<u64, u32>,
-    ops: Vec<Op>,
+    ops: Vec<TimedOp>,
     footprints: Vec<Footprint>,
     /// Linear indices of the blocks in the order in which they started.
     order: Vec<u64>,
@@ -101,7 +101,7 @@ impl<'f> Recorder<'f> {
     }
 
     /// Returns the trace, with blocks in the order in which they started.
-    pub fn finish(mut self) -> Trace {
+    pub fn finish(mut self) -> TimingTrace {
         let blocks = self.order.iter().map(|&number| {
             let mut block = BlockTrace::default();
             while let Some(warp) = self.warps.remove(&(number, block.warps.len() as u32)) {
@@ -110,7 +110,7 @@ impl<'f> Recorder<'f> {
             block
         });
         let blocks = blocks.collect();
-        Trace { ops: self.ops, footprints: self.footprints, blocks, contended: self.contended }
+        TimingTrace { ops: self.ops, footprints: self.footprints, blocks, contended: self.contended }
     }
 
     /// Returns the index of the operation for an instruction, which it adds on the first visit.
@@ -164,7 +164,7 @@ impl Observer for Recorder<'_> {
 }
 
 /// Computes the memory that an access of the active threads touches.
-fn footprint(figures: &Figures, access: &TimedAccess, addresses: &[u64; LANES], active: Mask, map: &Map) -> Footprint {
+fn footprint(figures: &Figures, access: &MemoryTiming, addresses: &[u64; LANES], active: Mask, map: &Map) -> Footprint {
     let costs = figures.costs;
     let lanes = active.count_ones();
     let words = access.bytes.div_ceil(4);
@@ -174,8 +174,8 @@ fn footprint(figures: &Figures, access: &TimedAccess, addresses: &[u64; LANES], 
     let first = lanes_of(active).next().map_or(0, |lane| addresses[lane]);
     let place = access.space.locate(first, map);
     match (access.space, place) {
-        (Space::Local, _) | (_, Where::Local(_)) => Footprint { is_local: true, wavefronts: words, lanes, ..Footprint::default() },
-        (Space::Shared, _) | (_, Where::Shared(_) | Where::Cluster(_)) => {
+        (Space::Local, _) | (_, MemoryPlace::Local(_)) => Footprint { is_local: true, wavefronts: words, lanes, ..Footprint::default() },
+        (Space::Shared, _) | (_, MemoryPlace::Shared(_) | MemoryPlace::Cluster(_)) => {
             let banks = figures.machine.shared_banks as usize;
             let mut touched: Vec<u64> =
                 lanes_of(active).flat_map(|lane| (0..u64::from(words)).map(move |at| addresses[lane] / 4 + at)).collect();

@@ -18,7 +18,7 @@
 
 use crate::hazard::Problem;
 
-use super::{Finding, FindingSink, Section, Severity};
+use super::{FindingSink, HazardSeverity, Section, VerifyFinding};
 
 /// Reports uncovered register dependences.
 pub(super) fn verify(section: &Section<'_>, sink: &mut FindingSink) {
@@ -37,11 +37,11 @@ pub(super) fn verify(section: &Section<'_>, sink: &mut FindingSink) {
 pub(super) fn report_hazards(section: &Section<'_>, sink: &mut FindingSink, kind: impl Fn(&Problem) -> Option<&'static str>) {
     for found in section.hazards() {
         let Some(kind) = kind(&found.problem) else { continue };
-        sink.findings.push(Finding {
+        sink.findings.push(VerifyFinding {
             verifier: sink.verifier,
             severity: match found.problem.severity() {
-                Severity::Hazard => Severity::Hazard,
-                Severity::Note => Severity::Note,
+                HazardSeverity::Hazard => HazardSeverity::Hazard,
+                HazardSeverity::Note => HazardSeverity::Note,
             },
             kind,
             at: Some(found.second),

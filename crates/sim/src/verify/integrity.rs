@@ -18,7 +18,7 @@ use oriole_cubin::info::{AttributeCode, AttributeValue};
 use oriole_isa::{Instruction, Opcode, OperandValue, RegFile, accesses};
 
 use crate::hazard::Problem;
-use crate::hazard::flow::Next;
+use crate::hazard::flow::NextInsts;
 
 use super::completeness::report_hazards;
 use super::section::INSTRUCTION_BYTES;
@@ -55,10 +55,10 @@ fn flow(section: &Section<'_>, sink: &mut FindingSink) {
             }
         };
         match &nexts[number] {
-            Next::FallThrough => go(number + 1),
-            Next::To(targets) => targets.iter().for_each(|&target| go(target)),
-            Next::Call { target, .. } => target.iter().copied().chain([number + 1]).for_each(go),
-            Next::Return { guarded } => {
+            NextInsts::FallThrough => go(number + 1),
+            NextInsts::To(targets) => targets.iter().for_each(|&target| go(target)),
+            NextInsts::Call { target, .. } => target.iter().copied().chain([number + 1]).for_each(go),
+            NextInsts::Return { guarded } => {
                 if *guarded {
                     go(number + 1);
                 }

@@ -41,7 +41,7 @@ use std::fmt;
 use oriole_cubin::{Cubin, CubinIndex};
 use oriole_isa::Target;
 
-pub use crate::hazard::Severity;
+pub use crate::hazard::HazardSeverity;
 pub use section::Section;
 
 /// One of the seven verifiers.
@@ -121,11 +121,11 @@ impl fmt::Display for Verifier {
 
 /// A finding or a note about one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct VerifyFinding {
     /// The verifier that reported it.
     pub verifier: Verifier,
     /// Whether it is a hazard or a note.
-    pub severity: Severity,
+    pub severity: HazardSeverity,
     /// Stable short name of the problem, such as `stall-ignored`.
     pub kind: &'static str,
     /// Index of the instruction, from 0; `None` if it concerns the whole function.
@@ -136,14 +136,14 @@ pub struct Finding {
     pub message: String,
 }
 
-impl Finding {
+impl VerifyFinding {
     /// Returns whether it may cause wrong results; notes cannot.
     pub fn is_hazard(&self) -> bool {
-        self.severity == Severity::Hazard
+        self.severity == HazardSeverity::Hazard
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for VerifyFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(at) = self.at {
             write!(f, "{:#06x}: ", at * section::INSTRUCTION_BYTES)?;
@@ -158,7 +158,7 @@ pub struct FindingSink {
     verifier: Verifier,
     /// Number of things checked.
     checked: usize,
-    findings: Vec<Finding>,
+    findings: Vec<VerifyFinding>,
 }
 
 impl FindingSink {
@@ -172,24 +172,24 @@ impl FindingSink {
     }
 
     /// Records a finding or a note.
-    fn push(&mut self, severity: Severity, kind: &'static str, at: Option<usize>, message: impl Into<String>) {
-        self.findings.push(Finding { verifier: self.verifier, severity, kind, at, first: None, message: message.into() });
+    fn push(&mut self, severity: HazardSeverity, kind: &'static str, at: Option<usize>, message: impl Into<String>) {
+        self.findings.push(VerifyFinding { verifier: self.verifier, severity, kind, at, first: None, message: message.into() });
     }
 
     /// Records a hazard.
     fn hazard(&mut self, kind: &'static str, at: impl Into<Option<usize>>, message: impl Into<String>) {
-        self.push(Severity::Hazard, kind, at.into(), message);
+        self.push(HazardSeverity::Hazard, kind, at.into(), message);
     }
 
     /// Records a note.
     fn note(&mut self, kind: &'static str, at: impl Into<Option<usize>>, message: impl Into<String>) {
-        self.push(Severity::Note, kind, at.into(), message);
+        self.push(HazardSeverity::Note, kind, at.into(), message);
     }
 }
 
 /// Numbers of checks and findings of one verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tally {
+pub struct VerifierTally {
     pub verifier: Verifier,
     /// Number of things checked: instructions, fields, attributes or dependences.
     pub checked: usize,
@@ -207,26 +207,26 @@ pub struct SectionReport {
     /// Its encoded instructions.
     pub words: Vec<u128>,
     /// One entry for each verifier that ran.
-    pub tallies: Vec<Tally>,
+    pub tallies: Vec<VerifierTally>,
     /// Sorted by verifier, then by instruction.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<VerifyFinding>,
 }
 
 /// The findings in a cubin.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct VerifyReport {
     pub target: Target,
     pub sections: Vec<SectionReport>,
 }
 
-impl Report {
+impl VerifyReport {
     /// Returns all hazards.
-    pub fn findings(&self) -> impl Iterator<Item = (&SectionReport, &Finding)> {
+    pub fn findings(&self) -> impl Iterator<Item = (&SectionReport, &VerifyFinding)> {
         self.all().filter(|(_, finding)| finding.is_hazard())
     }
 
     /// Returns all hazards and notes.
-    pub fn all(&self) -> impl Iterator<Item = (&SectionReport, &Finding)> {
+    pub fn all(&self) -> impl Iterator<Item = (&SectionReport, &VerifyFinding)> {
         self.sections.iter().flat_map(|section| section.findings.iter().map(move |finding| (section, finding)))
     }
 
@@ -236,8 +236,8 @@ impl Report {
     }
 
     /// Returns the numbers of each verifier, summed over all sections.
-    pub fn tallies(&self) -> Vec<Tally> {
-        let mut total: Vec<Tally> = Vec::new();
+    pub fn tallies(&self) -> Vec<VerifierTally> {
+        let mut total: Vec<VerifierTally> = Vec::new();
         for tally in self.sections.iter().flat_map(|section| &section.tallies) {
             match total.iter_mut().find(|other| other.verifier == tally.verifier) {
                 Some(other) => {
@@ -263,7 +263,7 @@ impl Report {
 /// # Errors
 ///
 /// If the file cannot be parsed, or its target has no instruction table. Words that the table does not know are findings, not errors.
-pub fn verify_cubin(bytes: &[u8], verifiers: &[Verifier]) -> Result<Report, String> {
+pub fn verify_cubin(bytes: &[u8], verifiers: &[Verifier]) -> Result<VerifyReport, String> {
     verify(&Cubin::read(bytes).map_err(|error| error.to_string())?, verifiers)
 }
 
@@ -272,7 +272,7 @@ pub fn verify_cubin(bytes: &[u8], verifiers: &[Verifier]) -> Result<Report, Stri
 /// # Errors
 ///
 /// If its target has no instruction table.
-pub fn verify(cubin: &Cubin, verifiers: &[Verifier]) -> Result<Report, String> {
+pub fn verify(cubin: &Cubin, verifiers: &[Verifier]) -> Result<VerifyReport, String> {
     let target = cubin.target().ok_or_else(|| format!("there is no table of instructions for {}", cubin.target_name()))?;
     let index = CubinIndex::new(cubin);
     let sections = cubin.functions().map(|function| {
@@ -283,11 +283,11 @@ pub fn verify(cubin: &Cubin, verifiers: &[Verifier]) -> Result<Report, String> {
             let mut sink = FindingSink::new(verifier);
             verifier.run(&section, &mut sink);
             let findings = sink.findings.iter().filter(|finding| finding.is_hazard()).count();
-            report.tallies.push(Tally { verifier, checked: sink.checked, findings, notes: sink.findings.len() - findings });
+            report.tallies.push(VerifierTally { verifier, checked: sink.checked, findings, notes: sink.findings.len() - findings });
             sink.findings.sort_by(|one, two| (one.at, one.first, one.kind).cmp(&(two.at, two.first, two.kind)));
             report.findings.append(&mut sink.findings);
         }
         report
     });
-    Ok(Report { target, sections: sections.collect() })
+    Ok(VerifyReport { target, sections: sections.collect() })
 }

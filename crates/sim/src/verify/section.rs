@@ -9,8 +9,8 @@ use oriole_cubin::{CubinIndex, Function};
 use oriole_hardware::Model;
 use oriole_isa::{Instruction, Target, decode};
 
-use crate::hazard::flow::{self, Next};
-use crate::hazard::{self, Step};
+use crate::hazard::flow::{self, NextInsts};
+use crate::hazard::{self, HazardStep};
 
 /// Size of an instruction in bytes.
 pub(crate) const INSTRUCTION_BYTES: usize = 16;
@@ -44,9 +44,9 @@ pub struct Section<'c> {
     /// Attributes of this function.
     pub(super) attributes: &'c [Attribute],
     code: OnceCell<Option<Vec<Instruction>>>,
-    nexts: OnceCell<Vec<Next>>,
-    steps: OnceCell<Vec<Step>>,
-    hazards: OnceCell<Vec<hazard::Finding>>,
+    nexts: OnceCell<Vec<NextInsts>>,
+    steps: OnceCell<Vec<HazardStep>>,
+    hazards: OnceCell<Vec<hazard::HazardFinding>>,
 }
 
 impl<'c> Section<'c> {
@@ -93,12 +93,13 @@ impl<'c> Section<'c> {
     }
 
     /// Returns the instructions reduced for the hazard check; empty if one of them cannot be decoded.
-    pub(super) fn steps(&self) -> &[Step] {
-        self.steps.get_or_init(|| self.code().unwrap_or_default().iter().map(|instruction| Step::new(instruction, self.model)).collect())
+    pub(super) fn steps(&self) -> &[HazardStep] {
+        self.steps
+            .get_or_init(|| self.code().unwrap_or_default().iter().map(|instruction| HazardStep::new(instruction, self.model)).collect())
     }
 
     /// Returns the control-flow successors of each instruction; empty if one of them cannot be decoded.
-    pub(super) fn nexts(&self) -> &[Next] {
+    pub(super) fn nexts(&self) -> &[NextInsts] {
         let targets = |branch: usize| self.branch_targets(branch);
         self.nexts.get_or_init(|| flow::nexts(self.code().unwrap_or_default(), &targets))
     }
@@ -116,7 +117,7 @@ impl<'c> Section<'c> {
     }
 
     /// Returns the findings of the data-flow analysis, which three of the verifiers report.
-    pub(super) fn hazards(&self) -> &[hazard::Finding] {
+    pub(super) fn hazards(&self) -> &[hazard::HazardFinding] {
         self.hazards.get_or_init(|| flow::check_steps(self.steps(), self.nexts(), &self.entry_numbers(), self.model))
     }
 

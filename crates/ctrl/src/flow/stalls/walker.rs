@@ -8,10 +8,8 @@ use smallvec::SmallVec;
 
 use super::super::machine_code::MachineCode;
 use super::super::reg_access::{AdditionalWaits, InstAccesses, REGISTER_NUMBER_COUNT, Register, latency_requirement, register_file_of};
-use super::{
-    BlockEndState, LONG_AGO_CYCLES, LatencyShortfall, SCOREBOARD_COUNT, StallCause, StallPart, StallParts, StallSummary, TimedAccess,
-    max_delay_cycles,
-};
+use super::causes::{LatencyShortfall, StallCause, StallPart, StallParts, StallSummary};
+use super::events::{BlockEndState, LONG_AGO_CYCLES, SCOREBOARD_COUNT, TimedAccess, max_delay_cycles};
 
 /// Maximum number of instructions to search backward for one that waits for a scoreboard, so that a longer stall before it costs no time.
 const MAX_WAIT_SEARCH_INSTS: usize = 16;

@@ -7,7 +7,7 @@ use oriole_isa::Opcode;
 use smallvec::SmallVec;
 
 use super::super::reg_access::{AdditionalWaits, InstAccesses, REGISTER_NUMBER_COUNT, RegAccess, Register, latency_requirement};
-use super::{CarriedInst, Wait, WaitCause, WaitedEvent};
+use super::wait::{CarriedInst, Wait, WaitCause, WaitedEvent};
 
 /// Maximum number of in-flight readers, or writers, of one register. Beyond that, the next access waits for the oldest.
 const MAX_IN_FLIGHT_PER_REGISTER: usize = 16;

@@ -27,7 +27,7 @@ use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::SchedCode;
 use crate::graph::{EdgeKind, Graph};
 use crate::pressure::PressureTracker;
-use priority::{Candidate, StepContext, StepStatistics};
+use priority::{RankedCandidate, StepContext, StepStatistics};
 use ready::ReadySet;
 
 /// Maximum number of instructions in a region, from the published description of ptxas. Longer runs of instructions are split.
@@ -209,7 +209,7 @@ impl ListScheduler<'_> {
     /// Returns the best candidate, and the node of the second-best one with the comparison that decided between the two.
     ///
     /// The second-best candidate is exact only if decisions are traced; otherwise it is not used.
-    fn pick(&mut self, tracker: &PressureTracker, candidates: &mut Vec<Candidate>) -> (Candidate, Option<(u32, Reason)>) {
+    fn pick(&mut self, tracker: &PressureTracker, candidates: &mut Vec<RankedCandidate>) -> (RankedCandidate, Option<(u32, Reason)>) {
         self.ready.move_arrived_items(self.clock.cycle, &self.heights);
         candidates.clear();
         let mut window = std::mem::take(&mut self.window);
@@ -247,7 +247,7 @@ impl ListScheduler<'_> {
     }
 
     /// Computes all measurements of a ready item that the comparison uses, except the eight-bit priority.
-    fn evaluate(&self, node: u32, tracker: &PressureTracker) -> Candidate {
+    fn evaluate(&self, node: u32, tracker: &PressureTracker) -> RankedCandidate {
         let index = node as usize;
         let item = &self.code.items[self.graph.region.start + index];
         let unit = self.clock.costs.unit(item.class);
@@ -261,7 +261,7 @@ impl ListScheduler<'_> {
         // is exceeded.
         let excess = (0..change.len()).filter(|&class| change[class] > 0).map(over).max().unwrap_or(i32::MIN);
         let excess_general = over(0).max(0);
-        Candidate {
+        RankedCandidate {
             node,
             priority_bits: 0,
             exceeds_budget: excess > 0,
@@ -284,7 +284,7 @@ impl ListScheduler<'_> {
     }
 
     /// Issues the winner and returns its issue cycle. Appends the items that become ready to `inserted`.
-    fn issue(&mut self, best: &Candidate, inserted: &mut Vec<u32>) -> u32 {
+    fn issue(&mut self, best: &RankedCandidate, inserted: &mut Vec<u32>) -> u32 {
         self.ready.remove(best.node, best.earliest, best.height);
         let item = &self.code.items[self.graph.region.start + best.node as usize];
         let at = self.clock.issue(item.class, item.opcode.is_none(), best.earliest);
@@ -309,7 +309,7 @@ impl ListScheduler<'_> {
     }
 
     /// Updates [`PickState`] for the winner of a step, before the winner issues.
-    fn update_pick_state(&mut self, best: &Candidate, statistics: &StepStatistics) {
+    fn update_pick_state(&mut self, best: &RankedCandidate, statistics: &StepStatistics) {
         let item = &self.code.items[self.graph.region.start + best.node as usize];
         if best.reads_in_flight() {
             // The warp stalls here until a scoreboard is released. Other readers of in-flight results that arrive within a few cycles

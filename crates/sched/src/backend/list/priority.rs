@@ -45,7 +45,7 @@ use oriole_isa::{Effect, Opcode};
 use super::super::reason::Reason;
 use super::super::settings::{Budget, ScheduleMode};
 use crate::code::{AliasSpace, Item, MemAccessKind, OrderEffect};
-use crate::pressure::Counts;
+use crate::pressure::PressureCounts;
 
 /// The scoreboard sequence number that stands for "reads no result in flight".
 pub(super) const NO_SCOREBOARD_SEQUENCE: u32 = u32::MAX;
@@ -79,15 +79,15 @@ pub(super) enum MemoryLatency {
 
 /// A ready instruction, with all measurements that the comparison uses.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Candidate {
+pub(super) struct RankedCandidate {
     /// Node of the candidate in the dependency graph.
     pub node: u32,
-    /// The eight priority bits (table in the module comment); 0 until [`Candidate::compute_priority_bits`] computes them.
+    /// The eight priority bits (table in the module comment); 0 until [`RankedCandidate::compute_priority_bits`] computes them.
     pub priority_bits: u8,
     /// Whether the candidate takes registers of a class whose budget is exceeded after it issues.
     pub exceeds_budget: bool,
     /// Change of the number of live registers of each class if the candidate issues.
-    pub pressure_change: Counts,
+    pub pressure_change: PressureCounts,
     /// Whether the memory that the candidate accesses has a long or a short latency.
     pub(super) memory_latency: MemoryLatency,
     /// Whether bit 4 of the priority (`hot counts`: prefer long-latency memory reads) is in use at this step.
@@ -119,7 +119,7 @@ pub(super) struct Candidate {
     pub deadline: u32,
 }
 
-impl Candidate {
+impl RankedCandidate {
     /// Returns whether the candidate reads an in-flight result and so waits for a scoreboard.
     pub(super) fn reads_in_flight(&self) -> bool {
         self.scoreboard_sequence != NO_SCOREBOARD_SEQUENCE
@@ -181,7 +181,7 @@ pub(super) struct StepStatistics {
 
 impl StepStatistics {
     /// Collects the statistics of a step; `queue_depth` is the normal value of [`StepStatistics::min_readers_for_bit_1`].
-    pub(super) fn of_candidates(candidates: &[Candidate], budget: &Budget, queue_depth: usize) -> StepStatistics {
+    pub(super) fn of_candidates(candidates: &[RankedCandidate], budget: &Budget, queue_depth: usize) -> StepStatistics {
         let mut found = StepStatistics { shortest_wait: u32::MAX, min_readers_for_bit_1: queue_depth, ..StepStatistics::default() };
         let mut waits = [u32::MAX; MAX_COMPARED_READERS];
         for candidate in candidates {
@@ -230,7 +230,7 @@ pub(super) struct StepContext {
 }
 
 /// Returns whether `first` should be scheduled before `second`, and the comparison that decides.
-pub(super) fn beats(first: &Candidate, second: &Candidate, context: &StepContext) -> (bool, Reason) {
+pub(super) fn beats(first: &RankedCandidate, second: &RankedCandidate, context: &StepContext) -> (bool, Reason) {
     if first.exceeds_budget != second.exceeds_budget {
         return (second.exceeds_budget, Reason::PressureOverflow);
     }
@@ -263,12 +263,12 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &StepContext
 
 /// Compares two candidates whose bits 4, 6, 1, 2 and 5 are equal, in the order of comparisons of the published description of ptxas.
 /// Returns whether `first` wins, and the deciding comparison.
-fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &StepContext) -> (bool, Reason) {
-    let sequence = |candidate: &Candidate| candidate.scoreboard_sequence;
+fn break_tie(first: &RankedCandidate, second: &RankedCandidate, differs: u8, context: &StepContext) -> (bool, Reason) {
+    let sequence = |candidate: &RankedCandidate| candidate.scoreboard_sequence;
     let both_read = first.reads_in_flight() && second.reads_in_flight();
     // A stall-free candidate counts as available from cycle 0: it does not matter in which earlier cycle its operands arrived.
-    let earliest = |candidate: &Candidate| if candidate.stall_free { 0 } else { candidate.earliest };
-    let is_yield = |candidate: &Candidate| candidate.priority_bits & YIELD_RELATED_BIT != 0;
+    let earliest = |candidate: &RankedCandidate| if candidate.stall_free { 0 } else { candidate.earliest };
+    let is_yield = |candidate: &RankedCandidate| candidate.priority_bits & YIELD_RELATED_BIT != 0;
     let uses_yield_criterion = context.uses_yield_criterion && differs & YIELD_RELATED_BIT != 0;
     both_read
         .then(|| prefer_lower(sequence(first), sequence(second), Reason::BarrierGroup))

@@ -4,7 +4,7 @@ use crate::check;
 use crate::code::{SchedCode, from_machine};
 use crate::graph::{Graph, GraphBuilder};
 use crate::pressure::BlockLiveness;
-use crate::resource::Costs;
+use crate::resource::ResourceCosts;
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{RegFile, Target, parse};
 
@@ -33,7 +33,7 @@ fn schedule_and_check_with(
     knobs: Knobs,
 ) -> (Schedule, i32) {
     let graph = graph(code);
-    let costs = Costs::new(&Profile::of(target()));
+    let costs = ResourceCosts::new(&Profile::of(target()));
     let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect::<Vec<u32>>();
     let (live_in, live_out) = (numbers(live_in), numbers(live_out));
     let scheduled = |trace| {
@@ -65,7 +65,7 @@ fn loads_go_first_and_chains_are_interleaved() {
     let (schedule, _) = schedule_and_check(&code, ScheduleMode::Ilp, Budget::UNLIMITED, &[2, 3, 4, 5], &[12, 22]);
     assert_eq!(schedule.order[..2], [0, 3]);
     let graph = graph(&code);
-    let before = estimate(&code, &graph, &Costs::new(&Profile::of(target())), 0..6);
+    let before = estimate(&code, &graph, &ResourceCosts::new(&Profile::of(target())), 0..6);
     assert!(schedule.length.issued + 200 < before.issued, "{:?} instead of {before:?}", schedule.length);
 }
 
@@ -134,8 +134,8 @@ fn modes_have_names_and_codes() {
     assert_eq!(ScheduleMode::ALL.map(ScheduleMode::code), [0x39, 0x49, 0x41]);
 }
 
-fn candidate(node: u32) -> Candidate {
-    Candidate {
+fn candidate(node: u32) -> RankedCandidate {
+    RankedCandidate {
         node,
         priority_bits: 0,
         exceeds_budget: false,
@@ -164,45 +164,45 @@ fn context(mode: ScheduleMode) -> StepContext {
 /// Tests the bits of the table in the header of `priority`, one condition at a time.
 #[test]
 fn each_bit_of_the_priority_has_its_condition() {
-    let byte = |candidate: Candidate, context: StepContext, preferred: Option<u32>| {
+    let byte = |candidate: RankedCandidate, context: StepContext, preferred: Option<u32>| {
         let mut candidate = candidate;
         candidate.compute_priority_bits(&context, &StepStatistics { candidate_to_wait_for: preferred, ..StepStatistics::default() });
         assert_eq!(candidate.has_hot_counts_bit(), candidate.priority_bits & 0b0001_0000 != 0);
         candidate.priority_bits
     };
     let plain = || context(ScheduleMode::Ilp);
-    let hot = Candidate { memory_latency: priority::MemoryLatency::Long, ..candidate(1) };
-    let reader = Candidate { scoreboard_sequence: 3, ..candidate(1) };
+    let hot = RankedCandidate { memory_latency: priority::MemoryLatency::Long, ..candidate(1) };
+    let reader = RankedCandidate { scoreboard_sequence: 3, ..candidate(1) };
     assert_eq!(byte(candidate(1), plain(), None), 0b0000_1100);
-    assert_eq!(byte(Candidate { stall_free: false, ..candidate(1) }, plain(), None), 0b0000_1000);
-    assert_eq!(byte(Candidate { stall_free: false, ..candidate(1) }, plain(), Some(1)), 0b0000_1100);
-    assert_eq!(byte(Candidate { stall_free: false, ..candidate(1) }, plain(), Some(2)), 0b0000_1000);
-    assert_eq!(byte(Candidate { is_yield: true, ..candidate(1) }, plain(), None), 0b1000_1100);
-    assert_eq!(byte(Candidate { yield_flag: true, ..candidate(1) }, plain(), None), 0b0100_1100);
+    assert_eq!(byte(RankedCandidate { stall_free: false, ..candidate(1) }, plain(), None), 0b0000_1000);
+    assert_eq!(byte(RankedCandidate { stall_free: false, ..candidate(1) }, plain(), Some(1)), 0b0000_1100);
+    assert_eq!(byte(RankedCandidate { stall_free: false, ..candidate(1) }, plain(), Some(2)), 0b0000_1000);
+    assert_eq!(byte(RankedCandidate { is_yield: true, ..candidate(1) }, plain(), None), 0b1000_1100);
+    assert_eq!(byte(RankedCandidate { yield_flag: true, ..candidate(1) }, plain(), None), 0b0100_1100);
     assert_eq!(byte(hot, plain(), None), 0b0011_1100);
-    assert_eq!(byte(Candidate { yield_flag: true, ..hot }, plain(), None), 0b0011_1100);
-    assert_eq!(byte(Candidate { hot_cold_active: false, ..hot }, plain(), None), 0b0010_1100);
-    assert_eq!(byte(Candidate { exceeds_budget: true, ..hot }, plain(), None), 0b0010_1100);
-    assert_eq!(byte(Candidate { memory_latency: priority::MemoryLatency::Short, ..candidate(1) }, plain(), None), 0b0000_1100);
+    assert_eq!(byte(RankedCandidate { yield_flag: true, ..hot }, plain(), None), 0b0011_1100);
+    assert_eq!(byte(RankedCandidate { hot_cold_active: false, ..hot }, plain(), None), 0b0010_1100);
+    assert_eq!(byte(RankedCandidate { exceeds_budget: true, ..hot }, plain(), None), 0b0010_1100);
+    assert_eq!(byte(RankedCandidate { memory_latency: priority::MemoryLatency::Short, ..candidate(1) }, plain(), None), 0b0000_1100);
     assert_eq!(byte(reader, plain(), None), 0b0000_1101);
     assert_eq!(byte(candidate(1), StepContext { enough_readers_ready: true, ..plain() }, None), 0b0000_1110);
     // While readers are drained, bit 1 belongs to stall-free readers that take no register.
     let draining = || StepContext { draining_readers: true, enough_readers_ready: true, ..plain() };
     assert_eq!(byte(candidate(1), draining(), None), 0b0000_1100);
     assert_eq!(byte(reader, draining(), None), 0b0000_1111);
-    assert_eq!(byte(Candidate { pressure_change: [-1, 0, 0, 0], ..reader }, draining(), None), 0b0000_1111);
-    assert_eq!(byte(Candidate { pressure_change: [1, 0, 0, 0], ..reader }, draining(), None), 0b0000_1101);
-    assert_eq!(byte(Candidate { stall_free: false, ..reader }, draining(), None), 0b0000_1001);
+    assert_eq!(byte(RankedCandidate { pressure_change: [-1, 0, 0, 0], ..reader }, draining(), None), 0b0000_1111);
+    assert_eq!(byte(RankedCandidate { pressure_change: [1, 0, 0, 0], ..reader }, draining(), None), 0b0000_1101);
+    assert_eq!(byte(RankedCandidate { stall_free: false, ..reader }, draining(), None), 0b0000_1001);
 }
 
 #[test]
 fn figures_over_all_candidates() {
-    let reader = |node, wait| Candidate { scoreboard_sequence: 1, operand_wait_cycles: wait, stall_free: false, ..candidate(node) };
+    let reader = |node, wait| RankedCandidate { scoreboard_sequence: 1, operand_wait_cycles: wait, stall_free: false, ..candidate(node) };
     let candidates = [
-        Candidate { pressure_change: [2, 0, 0, 0], height: 7, earliest: 30, ..reader(0, 20) },
-        Candidate { pressure_change: [-3, 0, 0, 0], height: 4, earliest: 20, accesses_shared_memory: true, ..reader(1, 11) },
-        Candidate { pressure_change: [4, 0, 0, 0], earliest: 20, height: 5, ..reader(2, 20) },
-        Candidate { pressure_change: [1, 5, 0, 0], earliest: 40, accesses_shared_memory: true, ..reader(3, 21) },
+        RankedCandidate { pressure_change: [2, 0, 0, 0], height: 7, earliest: 30, ..reader(0, 20) },
+        RankedCandidate { pressure_change: [-3, 0, 0, 0], height: 4, earliest: 20, accesses_shared_memory: true, ..reader(1, 11) },
+        RankedCandidate { pressure_change: [4, 0, 0, 0], earliest: 20, height: 5, ..reader(2, 20) },
+        RankedCandidate { pressure_change: [1, 5, 0, 0], earliest: 40, accesses_shared_memory: true, ..reader(3, 21) },
     ];
     let budget = |general| Budget { registers: [general, 7, 7, 63], scarce_above: 0 };
     let found = StepStatistics::of_candidates(&candidates, &budget(6), 8);
@@ -214,7 +214,7 @@ fn figures_over_all_candidates() {
     assert_eq!(StepStatistics::of_candidates(&candidates, &budget(5), 8).min_readers_for_bit_1, 4);
     // None can issue: candidates 1 and 2 are first, and 2 has the longer critical path.
     assert_eq!((found.any_stall_free, found.candidate_to_wait_for), (false, Some(2)));
-    let ready = [candidates[0], Candidate { stall_free: true, ..candidates[1] }];
+    let ready = [candidates[0], RankedCandidate { stall_free: true, ..candidates[1] }];
     let found = StepStatistics::of_candidates(&ready, &budget(5), 8);
     assert_eq!((found.any_stall_free, found.candidate_to_wait_for), (true, None));
     let none = StepStatistics::of_candidates(&[candidate(0)], &budget(5), 8);
@@ -224,8 +224,8 @@ fn figures_over_all_candidates() {
 /// Only the first 32 readers are compared with the cutoff.
 #[test]
 fn the_table_of_readers_is_limited() {
-    let reader = |node| Candidate { scoreboard_sequence: 1, ..candidate(node) };
-    let candidates: Vec<Candidate> = (0..40).map(reader).collect();
+    let reader = |node| RankedCandidate { scoreboard_sequence: 1, ..candidate(node) };
+    let candidates: Vec<RankedCandidate> = (0..40).map(reader).collect();
     let found = StepStatistics::of_candidates(&candidates, &Budget::UNLIMITED, 8);
     assert_eq!((found.in_flight_readers, found.within_cutoff), (40, 32));
 }
@@ -234,16 +234,16 @@ fn the_table_of_readers_is_limited() {
 #[test]
 fn each_criterion_decides_alone() {
     let worse = candidate(1);
-    let reader = |sequence| Candidate { scoreboard_sequence: sequence, ..candidate(1) };
-    let bits = |priority_bits| Candidate { priority_bits, ..candidate(1) };
+    let reader = |sequence| RankedCandidate { scoreboard_sequence: sequence, ..candidate(1) };
+    let bits = |priority_bits| RankedCandidate { priority_bits, ..candidate(1) };
     let ilp = context(ScheduleMode::Ilp);
-    let over = |taken| Candidate { exceeds_budget: true, pressure_change: [taken, 0, 0, 0], ..candidate(1) };
-    let taking = |taken| Candidate { pressure_change: [taken, 0, 0, 0], ..candidate(1) };
-    let late = |earliest| Candidate { earliest, stall_free: false, ..candidate(1) };
+    let over = |taken| RankedCandidate { exceeds_budget: true, pressure_change: [taken, 0, 0, 0], ..candidate(1) };
+    let taking = |taken| RankedCandidate { pressure_change: [taken, 0, 0, 0], ..candidate(1) };
+    let late = |earliest| RankedCandidate { earliest, stall_free: false, ..candidate(1) };
     let cases = [
-        (worse, Candidate { exceeds_budget: true, ..worse }, ilp, Reason::PressureOverflow),
+        (worse, RankedCandidate { exceeds_budget: true, ..worse }, ilp, Reason::PressureOverflow),
         (over(1), over(2), ilp, Reason::PressureOverflow),
-        (Candidate { continues_batch: true, ..worse }, worse, context(ScheduleMode::DynBatch), Reason::Batch),
+        (RankedCandidate { continues_batch: true, ..worse }, worse, context(ScheduleMode::DynBatch), Reason::Batch),
         (taking(1), taking(2), context(ScheduleMode::ReduceReg), Reason::Registers),
         (taking(1), taking(2), StepContext { registers_are_scarce: true, ..ilp }, Reason::Registers),
         (bits(1 << 4), worse, ilp, Reason::HotCounts),
@@ -252,13 +252,13 @@ fn each_criterion_decides_alone() {
         (bits(1 << 2), bits(1 << 5), ilp, Reason::StallFree),
         (bits(1 << 5), worse, ilp, Reason::Hot),
         (reader(3), reader(4), ilp, Reason::BarrierGroup),
-        (worse, Candidate { operand_wait_cycles: 1, ..worse }, ilp, Reason::LatencyCounter),
+        (worse, RankedCandidate { operand_wait_cycles: 1, ..worse }, ilp, Reason::LatencyCounter),
         (bits(1 << 7), worse, ilp, Reason::YieldRelated),
-        (worse, Candidate { contention_penalty: 1, ..worse }, ilp, Reason::Contention),
-        (worse, Candidate { stall_cycles: 1, ..worse }, ilp, Reason::Cost),
+        (worse, RankedCandidate { contention_penalty: 1, ..worse }, ilp, Reason::Contention),
+        (worse, RankedCandidate { stall_cycles: 1, ..worse }, ilp, Reason::Cost),
         (late(4), late(5), ilp, Reason::EarliestCycle),
-        (Candidate { height: 2, ..worse }, Candidate { height: 1, ..worse }, ilp, Reason::DependencyCycle),
-        (worse, Candidate { deadline: 1, ..worse }, ilp, Reason::Deadline),
+        (RankedCandidate { height: 2, ..worse }, RankedCandidate { height: 1, ..worse }, ilp, Reason::DependencyCycle),
+        (worse, RankedCandidate { deadline: 1, ..worse }, ilp, Reason::Deadline),
         (taking(1), taking(2), ilp, Reason::RegisterDelta),
         (candidate(1), candidate(2), ilp, Reason::Position),
     ];
@@ -268,12 +268,12 @@ fn each_criterion_decides_alone() {
     }
     // Some differences are not compared: batches in other modes; `YIELD` if no candidate accesses shared memory; the sequence number if
     // only one candidate reads an in-flight result; the cycle in which operands that are available became available.
-    let position = |first: Candidate, second: Candidate, context: &StepContext| {
-        let second = Candidate { node: 2, ..second };
+    let position = |first: RankedCandidate, second: RankedCandidate, context: &StepContext| {
+        let second = RankedCandidate { node: 2, ..second };
         assert_eq!(priority::beats(&first, &second, context), (true, Reason::Position));
     };
-    position(worse, Candidate { continues_batch: true, ..worse }, &ilp);
+    position(worse, RankedCandidate { continues_batch: true, ..worse }, &ilp);
     position(worse, bits(1 << 7), &StepContext { uses_yield_criterion: false, ..ilp });
     position(worse, reader(3), &ilp);
-    position(Candidate { earliest: 5, ..worse }, worse, &ilp);
+    position(RankedCandidate { earliest: 5, ..worse }, worse, &ilp);
 }

@@ -3,7 +3,7 @@
 
 use super::problem::{LiveGroup, SearchProblem};
 use crate::code::REGISTER_CLASS_COUNT;
-use crate::pressure::Counts;
+use crate::pressure::PressureCounts;
 
 /// Counts the live registers at the current position of an order that grows item by item.
 #[derive(Clone, Default)]
@@ -11,9 +11,9 @@ pub(super) struct LiveRegisters {
     /// Current state of each register group of the region.
     groups: Vec<LiveGroup>,
     /// Number of live registers of each class at the current position.
-    pub live: Counts,
+    pub live: PressureCounts,
     /// Maximum of `live` since the start of the region.
-    pub peak: Counts,
+    pub peak: PressureCounts,
 }
 
 impl LiveRegisters {
@@ -26,7 +26,7 @@ impl LiveRegisters {
     }
 
     /// Returns how the number of live registers of each class would change if `node` were issued next.
-    pub(super) fn change(&self, problem: &SearchProblem<'_>, node: u32) -> Counts {
+    pub(super) fn change(&self, problem: &SearchProblem<'_>, node: u32) -> PressureCounts {
         let mut change = [0; REGISTER_CLASS_COUNT];
         let mut add = |group: &LiveGroup, sign: i32| {
             if let Some(class) = group.class {
@@ -86,7 +86,7 @@ impl LiveRegisters {
 
     /// Returns the number of registers above the budget after an item that changes the live registers by `change`, summed over the classes
     /// of which it takes registers.
-    pub(super) fn excess_after(&self, problem: &SearchProblem<'_>, change: &Counts) -> i32 {
+    pub(super) fn excess_after(&self, problem: &SearchProblem<'_>, change: &PressureCounts) -> i32 {
         let budget = &problem.settings.budget.registers;
         let over = |class: usize| if change[class] > 0 { (self.live[class] + change[class] - budget[class]).max(0) } else { 0 };
         (0..REGISTER_CLASS_COUNT).map(over).sum()

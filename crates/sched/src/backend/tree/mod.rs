@@ -74,11 +74,11 @@ mod score;
 mod search;
 
 use super::clock::{Clock, release};
-use super::engine::{Proposal, issue_cycles};
+use super::engine::{ProposedOrder, issue_cycles};
 use super::reason::Reason;
 use super::schedule::{Schedule, ScheduleDecision};
 use super::strategy::{Region, RegionScheduler, Strategy};
-use super::weighted::registers::Groups;
+use super::weighted::registers::BudgetedGroups;
 use crate::pressure::PressureTracker;
 use cache::OrderCache;
 use problem::SearchProblem;
@@ -162,12 +162,12 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, cached_orders: &
 
 /// Returns backend C's order of a region, so that a caller can compare it with the orders of other strategies. The tracker must have
 /// entered the region, and stays at its start.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, tracker: &PressureTracker) -> Proposal {
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>, tracker: &PressureTracker) -> ProposedOrder {
     let problem = SearchProblem::new(region.code, region.graph, region.costs, region.settings, tracker);
     let (order, picks, _) = best_of_all_attempts(&problem);
     let cycles = if picks.is_empty() { Vec::new() } else { issue_cycles(region, &order) };
     let picks = picks.into_iter().zip(cycles).map(|(pick, cycle)| ScheduleDecision { cycle, ..pick }).collect();
-    Proposal { picks, ..Proposal::new(region, groups, order, Reason::SourceOrder) }
+    ProposedOrder { picks, ..ProposedOrder::new(region, groups, order, Reason::SourceOrder) }
 }
 
 /// Returns a trace that gives the same reason for all items and no second-best candidates; empty if tracing is off.

@@ -14,8 +14,8 @@ use super::super::ports::{self, PortUse};
 use super::super::settings::{AllocationStage, Settings};
 use crate::code::{RegisterClass, SchedCode};
 use crate::graph::Graph;
-use crate::pressure::{Counts, PressureTracker};
-use crate::resource::Costs;
+use crate::pressure::{PressureCounts, PressureTracker};
+use crate::resource::ResourceCosts;
 
 /// Unit index of pseudo operations, which use no unit.
 pub(super) const NO_UNIT: usize = UNITS;
@@ -64,7 +64,7 @@ pub(super) struct SearchProblem<'a> {
     /// The dependency graph of the region.
     pub graph: &'a Graph,
     /// For each instruction class, its functional unit and the cycles for which an instruction occupies the unit.
-    pub costs: &'a Costs,
+    pub costs: &'a ResourceCosts,
     /// Optimization goal, stage (before or after register allocation), register budget and numeric parameters.
     pub settings: &'a Settings,
     /// For each item, its unit; [`NO_UNIT`] for pseudo operations.
@@ -79,7 +79,7 @@ pub(super) struct SearchProblem<'a> {
     /// The register groups that each item writes.
     groups_written: GroupLists,
     /// Number of live registers of each class at the start of the region.
-    pub live: Counts,
+    pub live: PressureCounts,
     /// For each item, the registers that it reads through the read ports of the register file. Empty before register allocation.
     pub ports: Vec<PortUse>,
 }
@@ -89,7 +89,7 @@ impl<'a> SearchProblem<'a> {
     pub(super) fn new(
         code: &'a SchedCode,
         graph: &'a Graph,
-        costs: &'a Costs,
+        costs: &'a ResourceCosts,
         settings: &'a Settings,
         tracker: &PressureTracker,
     ) -> SearchProblem<'a> {

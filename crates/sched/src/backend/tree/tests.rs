@@ -5,7 +5,7 @@ use crate::check;
 use crate::code::{SchedCode, from_machine};
 use crate::graph::GraphBuilder;
 use crate::pressure::BlockLiveness;
-use crate::resource::Costs;
+use crate::resource::ResourceCosts;
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{RegFile, Target, parse};
 
@@ -26,7 +26,7 @@ fn settings(mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Setti
 fn schedule_and_check_with(code: &SchedCode, settings: &Settings, live: (&[u16], &[u16]), solutions: &mut OrderCache) -> (Schedule, i32) {
     let region = code.regions(0..code.items.len(), usize::MAX)[0].clone();
     let graph = GraphBuilder::new(Model::of(target()), code.registers()).build(code, region.clone());
-    let costs = Costs::new(&Profile::of(target()));
+    let costs = ResourceCosts::new(&Profile::of(target()));
     let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect::<Vec<u32>>();
     let (live_in, live_out) = (numbers(live.0), numbers(live.1));
     let mut tracker = PressureTracker::new(code.groups().len());
@@ -145,7 +145,7 @@ fn reuse_cache_operands_are_preferred() {
 #[test]
 fn calls_hide_the_latency_of_in_flight_results() {
     let mut code = code(&["LDG.E R10, desc[UR4][R2.64]", "LDG.E R11, desc[UR4][R2.64+0x4]", "CALL.REL.NOINC 0x0"]);
-    let costs = Costs::new(&Profile::of(target()));
+    let costs = ResourceCosts::new(&Profile::of(target()));
     let settings = settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
     let graph = GraphBuilder::new(Model::of(target()), code.registers()).build(&code, 0..2);
     let tracker = PressureTracker::new(code.groups().len());
@@ -353,7 +353,7 @@ fn pressure_matches_the_tracker() {
         let lines: Vec<&str> = (0..30).map(|_| INSTRUCTION_POOL[random.random_below(INSTRUCTION_POOL.len())]).collect();
         let code = code(&lines);
         let graph = GraphBuilder::new(Model::of(target()), code.registers()).build(&code, 0..30);
-        let costs = Costs::new(&Profile::of(target()));
+        let costs = ResourceCosts::new(&Profile::of(target()));
         let settings = settings(ScheduleMode::Ilp, AllocationStage::Pre, Budget::UNLIMITED);
         let mut tracker = PressureTracker::new(code.groups().len());
         tracker.enter_block(&code, 0..30, BlockLiveness { live_in: &[0, 1, 2], live_out: &[2, 3, 12] });

@@ -60,17 +60,17 @@ mod score;
 pub(super) mod view;
 
 use super::clock::{Clock, Length, lower_bound, release};
-use super::engine::Proposal;
+use super::engine::ProposedOrder;
 use super::reason::Reason;
 use super::schedule::{Schedule, ScheduleDecision};
 use super::settings::{AllocationStage, ScheduleMode, Settings};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::SchedCode;
 use crate::graph::Graph;
-use crate::pressure::{Counts, PressureTracker};
-use crate::resource::Costs;
+use crate::pressure::{PressureCounts, PressureTracker};
+use crate::resource::ResourceCosts;
 use pass::{PassResult, SchedulingPass, UnitUse};
-use registers::{Groups, Live};
+use registers::{BudgetedGroups, LiveRegisterCounter};
 use score::ScoreWeights;
 use view::{DirectedGraph, Direction, LiveOutTails};
 
@@ -122,7 +122,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, settings, .. } = *region;
     tracker.enter_region(code, graph.region.clone());
     let counts_registers = settings.stage == AllocationStage::Pre;
-    let groups = counts_registers.then(|| Groups::new(code, graph, tracker));
+    let groups = counts_registers.then(|| BudgetedGroups::new(code, graph, tracker));
     let best = better_pass_order(region, groups.as_ref());
     for &position in &best.order {
         tracker.step(code, &code.items[position]);
@@ -132,16 +132,16 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 
 /// Returns backend B's order of a region, so that a caller can compare it with the orders of other strategies. `groups` is `None` after
 /// register allocation.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Proposal {
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> ProposedOrder {
     let best = better_pass_order(region, groups);
     let peak = best.peak;
     let schedule = best.into_schedule(region.settings);
     let order = schedule.order.iter().map(|position| (position - region.graph.region.start) as u32).collect();
-    Proposal { order, picks: schedule.picks, length: schedule.length, peak }
+    ProposedOrder { order, picks: schedule.picks, length: schedule.length, peak }
 }
 
 /// Runs the forward and the backward pass, and returns the better of the two orders.
-fn better_pass_order(region: &Region<'_>, groups: Option<&Groups>) -> PassOrder {
+fn better_pass_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> PassOrder {
     let Region { code, graph, costs, settings, .. } = *region;
     let counts_registers = groups.is_some();
     let weights = ScoreWeights::new(settings, groups);
@@ -181,7 +181,7 @@ struct PassOrder {
     /// Cycles until the scheduling barrier at the end of the region can issue.
     exit_cycle: u32,
     /// Maximum number of live registers of each class; 0 after register allocation.
-    peak: Counts,
+    peak: PressureCounts,
     /// For each node, its issue cycle.
     cycles: Vec<u32>,
 }
@@ -191,8 +191,8 @@ impl PassOrder {
     fn new(
         code: &SchedCode,
         graph: &Graph,
-        costs: &Costs,
-        groups: Option<&Groups>,
+        costs: &ResourceCosts,
+        groups: Option<&BudgetedGroups>,
         live_out_tails: &LiveOutTails,
         found: PassResult,
     ) -> PassOrder {
@@ -214,7 +214,7 @@ impl PassOrder {
             release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
         }
         let peak = groups.map_or([0; 4], |groups| {
-            let mut live = Live::new(groups, Direction::Forward);
+            let mut live = LiveRegisterCounter::new(groups, Direction::Forward);
             order.iter().for_each(|&node| live.step(node, &mut |_| {}));
             live.peak()
         });
@@ -225,7 +225,7 @@ impl PassOrder {
     }
 
     /// Returns whether the order has the length of the lower bound, so that no order is shorter.
-    fn is_shortest(&self, code: &SchedCode, graph: &Graph, costs: &Costs) -> bool {
+    fn is_shortest(&self, code: &SchedCode, graph: &Graph, costs: &ResourceCosts) -> bool {
         let lower_bound = lower_bound(code, graph, costs);
         self.exit_cycle + self.length.done <= lower_bound.issued + lower_bound.done
     }

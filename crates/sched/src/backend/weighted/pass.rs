@@ -16,13 +16,13 @@ use super::super::reason::Reason;
 use super::super::schedule::ScheduleDecision;
 use super::super::settings::Settings;
 use super::ready::{ReadyEntry, ReadyList};
-use super::registers::{Groups, Live};
+use super::registers::{BudgetedGroups, LiveRegisterCounter};
 use super::score::{CandidateScore, ScoreMeasures, ScoreWeights};
 use super::view::{DirectedGraph, Direction};
 use crate::code::{Item, REGISTER_CLASS_COUNT, SchedCode};
 use crate::graph::Graph;
-use crate::pressure::Counts;
-use crate::resource::Costs;
+use crate::pressure::PressureCounts;
+use crate::resource::ResourceCosts;
 
 /// Result of a list scheduling pass.
 pub(super) struct PassResult {
@@ -45,7 +45,7 @@ pub(super) struct UnitUse {
 
 impl UnitUse {
     /// Returns the unit use of each item of a region.
-    pub(super) fn of_region(code: &SchedCode, graph: &Graph, costs: &Costs) -> Vec<UnitUse> {
+    pub(super) fn of_region(code: &SchedCode, graph: &Graph, costs: &ResourceCosts) -> Vec<UnitUse> {
         let work = |item: &Item| UnitUse {
             unit: costs.unit(item.class) as u8,
             is_pseudo: item.opcode.is_none(),
@@ -68,9 +68,9 @@ pub(super) struct SchedulingPass<'a> {
     /// The weights of the parts of a candidate's score.
     weights: &'a ScoreWeights,
     /// The live registers at the current position; `None` after register allocation.
-    live: Option<Live<'a>>,
+    live: Option<LiveRegisterCounter<'a>>,
     /// For each node that is ready, the change of live registers of each class if the item were placed next.
-    pressure_changes: Vec<Counts>,
+    pressure_changes: Vec<PressureCounts>,
     /// The ready items.
     ready: ReadyList,
     /// For each node, its issue cycle in the forward order, as a fraction (0 to 1) of the last issue cycle. `None` in the forward pass.
@@ -122,7 +122,7 @@ impl<'a> SchedulingPass<'a> {
         (unit_uses, scoreboards): (&'a [UnitUse], usize),
         settings: &'a Settings,
         weights: &'a ScoreWeights,
-        groups: Option<&'a Groups>,
+        groups: Option<&'a BudgetedGroups>,
         forward_cycles: Option<&[u32]>,
     ) -> SchedulingPass<'a> {
         let items = view.graph.items();
@@ -136,7 +136,7 @@ impl<'a> SchedulingPass<'a> {
             scoreboards,
             settings,
             weights,
-            live: groups.map(|groups| Live::new(groups, view.direction)),
+            live: groups.map(|groups| LiveRegisterCounter::new(groups, view.direction)),
             pressure_changes: vec![[0; REGISTER_CLASS_COUNT]; items],
             ready: ReadyList::new(items),
             forward_positions: forward_cycles.map(share),
@@ -245,7 +245,7 @@ impl<'a> SchedulingPass<'a> {
         // Every candidate stalls for at least the shortest stall of the step, so only the stall cycles beyond that count.
         let shortest = stalls.iter().copied().min().unwrap_or(0);
         let (live, register_prices) =
-            self.live.as_ref().map(Live::counts).map(|live| (live, self.weights.register_prices(live))).unwrap_or_default();
+            self.live.as_ref().map(LiveRegisterCounter::counts).map(|live| (live, self.weights.register_prices(live))).unwrap_or_default();
         let all_scoreboards_used = self.all_scoreboards_in_use();
         let (mut best, mut second): (Option<ScoredItem>, Option<ScoredItem>) = (None, None);
         for (&rank, &wait) in window.iter().zip(&stalls) {

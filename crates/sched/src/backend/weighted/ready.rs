@@ -1,6 +1,6 @@
 //! The ready list of backend B: queues sorted by critical path, by change of live registers, and by arrival time of operands.
 //!
-//! A step compares the first few entries of each queue only, and in most regions few items are ready at once. Therefore a [`Queue`] keeps
+//! A step compares the first few entries of each queue only, and in most regions few items are ready at once. Therefore a [`SortedQueue`] keeps
 //! its first entries in a short sorted vector and the rest in a balanced tree. Insertion and removal take O(log n) time, and with few
 //! ready items the tree stays empty.
 
@@ -15,27 +15,27 @@ const CANDIDATES_BY_REGISTERS: usize = 8;
 /// Number of items with operands in flight that are compared in a step: those whose operands arrive first.
 const CANDIDATES_BY_ARRIVAL: usize = 6;
 
-/// Maximum length of the sorted vector of a [`Queue`], in entries.
+/// Maximum length of the sorted vector of a [`SortedQueue`], in entries.
 const MAX_SORTED_ENTRIES: usize = 24;
 /// The sorted vector is refilled from the tree when it has fewer entries than this. At least as large as each of the numbers of candidates
-/// above, so that [`Queue::first`] always finds enough entries in the vector.
+/// above, so that [`SortedQueue::first`] always finds enough entries in the vector.
 const MIN_SORTED_ENTRIES: usize = 8;
 
 /// A priority queue with ordered access to its first entries.
 ///
 /// Invariants: every entry of `list` is smaller than every entry of `tree`; if `tree` is not empty, `list` has at least
 /// [`MIN_SORTED_ENTRIES`] entries.
-struct Queue<T> {
+struct SortedQueue<T> {
     /// The smallest entries of the queue, in ascending order.
     list: Vec<T>,
     /// The entries that are not in `list`.
     tree: BTreeSet<T>,
 }
 
-impl<T: Ord + Copy> Queue<T> {
+impl<T: Ord + Copy> SortedQueue<T> {
     /// Returns an empty queue.
-    fn new() -> Queue<T> {
-        Queue { list: Vec::new(), tree: BTreeSet::new() }
+    fn new() -> SortedQueue<T> {
+        SortedQueue { list: Vec::new(), tree: BTreeSet::new() }
     }
 
     /// Inserts an entry at its place in the sorted order.
@@ -93,13 +93,13 @@ fn rank_of(sort_key: SortKey) -> u32 {
 /// A ready item is in one of `by_critical_path` and `waiting`, and before register allocation also in `by_registers`.
 pub(super) struct ReadyList {
     /// For each unit, the items with available operands, by critical path.
-    by_critical_path: [Queue<SortKey>; UNITS],
+    by_critical_path: [SortedQueue<SortKey>; UNITS],
     /// The units whose queue in `by_critical_path` has items, one bit each.
     units_with_items: u32,
     /// All ready items, by the change of live general registers if the item is placed next; items that free the most come first.
-    by_registers: Queue<(i32, SortKey)>,
+    by_registers: SortedQueue<(i32, SortKey)>,
     /// Items that cannot be placed yet, by the first cycle in which they can be placed.
-    waiting: Queue<(u32, SortKey)>,
+    waiting: SortedQueue<(u32, SortKey)>,
     /// For each rank, the register change that is the key of the item in `by_registers`; `None` if the item is not there.
     register_keys: Vec<Option<i32>>,
 }
@@ -122,10 +122,10 @@ impl ReadyList {
     /// Creates an empty ready list for a region of `items` items.
     pub(super) fn new(items: usize) -> ReadyList {
         ReadyList {
-            by_critical_path: std::array::from_fn(|_| Queue::new()),
+            by_critical_path: std::array::from_fn(|_| SortedQueue::new()),
             units_with_items: 0,
-            by_registers: Queue::new(),
-            waiting: Queue::new(),
+            by_registers: SortedQueue::new(),
+            waiting: SortedQueue::new(),
             register_keys: vec![None; items],
         }
     }
@@ -218,7 +218,7 @@ mod tests {
     /// Compares a queue with a sorted set that has many more entries than the vector of the queue holds.
     #[test]
     fn queue_returns_entries_in_sorted_order() {
-        let (mut queue, mut plain) = (Queue::new(), BTreeSet::new());
+        let (mut queue, mut plain) = (SortedQueue::new(), BTreeSet::new());
         let mut state = 1_u32;
         for step in 0..20_000_u32 {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use super::view::Direction;
 use crate::code::{REGISTER_CLASS_COUNT, RegisterClass, SchedCode};
 use crate::graph::Graph;
-use crate::pressure::{Counts, PressureTracker};
+use crate::pressure::{PressureCounts, PressureTracker};
 
 /// A register group (the registers of one value) that the region accesses.
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ struct RegionGroup {
 }
 
 /// The register groups (live ranges) of a region whose registers have a budget, with the items that read and write them.
-pub(in crate::backend) struct Groups {
+pub(in crate::backend) struct BudgetedGroups {
     /// The register groups, in order of first mention.
     groups: Vec<RegionGroup>,
     /// For each item, the start in `group_lists` of the register groups that it reads, and of those that it writes. The last entry marks
@@ -50,14 +50,14 @@ pub(in crate::backend) struct Groups {
     /// Nodes of all readers, one list per register group after the other.
     readers: Vec<u32>,
     /// Number of live registers of each class at the start of the region.
-    at_start: Counts,
+    at_start: PressureCounts,
 }
 
-impl Groups {
+impl BudgetedGroups {
     /// Collects the register groups of a region. The tracker must have entered the region.
-    pub(in crate::backend) fn new(code: &SchedCode, graph: &Graph, tracker: &PressureTracker) -> Groups {
+    pub(in crate::backend) fn new(code: &SchedCode, graph: &Graph, tracker: &PressureTracker) -> BudgetedGroups {
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
-        let mut found = Groups {
+        let mut found = BudgetedGroups {
             groups: Vec::new(),
             item_starts: Vec::with_capacity(graph.items() + 1),
             group_lists: Vec::new(),
@@ -160,12 +160,12 @@ impl Groups {
     }
 
     /// Returns the number of live registers of each class at the start of the region.
-    pub(in crate::backend) fn counts_at_start(&self) -> Counts {
+    pub(in crate::backend) fn counts_at_start(&self) -> PressureCounts {
         self.at_start
     }
 
     /// Returns the number of live registers of each class at the end of the region.
-    pub(in crate::backend) fn counts_at_end(&self) -> Counts {
+    pub(in crate::backend) fn counts_at_end(&self) -> PressureCounts {
         let mut counts = self.at_start;
         for group in &self.groups {
             counts[group.class as usize] += i32::from(group.weight) * (i32::from(group.is_live_at_end()) - i32::from(group.live_at_start));
@@ -182,9 +182,9 @@ impl RegionGroup {
 }
 
 /// Counts the live registers at the current position of a scheduling pass, forward or backward.
-pub(in crate::backend) struct Live<'a> {
+pub(in crate::backend) struct LiveRegisterCounter<'a> {
     /// The register groups of the region.
-    groups: &'a Groups,
+    groups: &'a BudgetedGroups,
     /// Whether the pass goes forward or backward.
     direction: Direction,
     /// For each register group, whether it is live at the current position.
@@ -193,14 +193,14 @@ pub(in crate::backend) struct Live<'a> {
     /// the exclusive-or is the node of that reader; it is maintained in the forward direction only.
     unplaced_readers: Vec<(u32, u32)>,
     /// Number of live registers of each class at the current position.
-    counts: Counts,
+    counts: PressureCounts,
     /// Maximum number of live registers of each class since the start of the pass.
-    peak: Counts,
+    peak: PressureCounts,
 }
 
-impl Clone for Live<'_> {
+impl Clone for LiveRegisterCounter<'_> {
     fn clone(&self) -> Self {
-        Live { live: self.live.clone(), unplaced_readers: self.unplaced_readers.clone(), ..*self }
+        LiveRegisterCounter { live: self.live.clone(), unplaced_readers: self.unplaced_readers.clone(), ..*self }
     }
 
     /// Copies the state of `other` into the memory of this one.
@@ -212,16 +212,16 @@ impl Clone for Live<'_> {
     }
 }
 
-impl<'a> Live<'a> {
+impl<'a> LiveRegisterCounter<'a> {
     /// Creates the state at the boundary of the region at which the pass starts.
-    pub(in crate::backend) fn new(groups: &'a Groups, direction: Direction) -> Live<'a> {
+    pub(in crate::backend) fn new(groups: &'a BudgetedGroups, direction: Direction) -> LiveRegisterCounter<'a> {
         let is_live = |group: &RegionGroup| if direction == Direction::Forward { group.live_at_start } else { group.is_live_at_end() };
         let left = |group: u32| {
             let readers = groups.readers(group);
             (readers.len() as u32, readers.iter().fold(0, |sum, node| sum ^ node))
         };
         let counts = if direction == Direction::Forward { groups.at_start } else { groups.counts_at_end() };
-        Live {
+        LiveRegisterCounter {
             groups,
             direction,
             live: groups.groups.iter().map(is_live).collect(),
@@ -232,17 +232,17 @@ impl<'a> Live<'a> {
     }
 
     /// Returns the number of live registers of each class at the current position.
-    pub(in crate::backend) fn counts(&self) -> Counts {
+    pub(in crate::backend) fn counts(&self) -> PressureCounts {
         self.counts
     }
 
     /// Returns the maximum number of live registers of each class so far.
-    pub(in crate::backend) fn peak(&self) -> Counts {
+    pub(in crate::backend) fn peak(&self) -> PressureCounts {
         self.peak
     }
 
     /// Returns how the number of live registers of each class would change if `node` were placed next.
-    pub(in crate::backend) fn change(&self, node: u32) -> Counts {
+    pub(in crate::backend) fn change(&self, node: u32) -> PressureCounts {
         let mut change = [0; REGISTER_CLASS_COUNT];
         let mut add = |group: &RegionGroup, sign: i32| change[group.class as usize] += sign * i32::from(group.weight);
         let (reads, writes) = (self.groups.reads(node), self.groups.writes(node));
@@ -282,7 +282,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Places an item and updates the live registers. Calls `changed` for each item for which [`Live::change`] may have a new result.
+    /// Places an item and updates the live registers. Calls `changed` for each item for which [`LiveRegisterCounter::change`] may have a new result.
     pub(in crate::backend) fn step(&mut self, node: u32, changed: &mut impl FnMut(u32)) {
         match self.direction {
             Direction::Forward => self.step_forward(node, changed),

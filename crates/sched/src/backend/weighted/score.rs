@@ -15,9 +15,9 @@
 
 use super::super::reason::Reason;
 use super::super::settings::{ScheduleMode, Settings};
-use super::registers::Groups;
+use super::registers::BudgetedGroups;
 use crate::code::REGISTER_CLASS_COUNT;
-use crate::pressure::Counts;
+use crate::pressure::PressureCounts;
 
 /// Maximum register range (budget minus registers that are live anyway) from which the slope of the term `forward` is computed. Without a
 /// budget the range is unlimited; the slope, 1 / range, and with it the term would then be 0.
@@ -39,20 +39,20 @@ pub(super) struct ScoreWeights {
     stall_weight: f64,
     /// For each register class, the registers that are live at the start or at the end of the region, whichever is more: the lower end of
     /// the register range.
-    least_live: Counts,
+    least_live: PressureCounts,
     /// For each register class, 1 / register range. The range is the budget minus `least_live`.
     slopes: [f64; REGISTER_CLASS_COUNT],
     /// For each register class, the number of live registers above which the price of a register is 1.
-    scarce_above: Counts,
+    scarce_above: PressureCounts,
     /// Maximum number of live registers of each class.
-    budget: Counts,
+    budget: PressureCounts,
 }
 
 /// The measures of a candidate from which its score is computed.
 #[derive(Clone, Copy)]
 pub(super) struct ScoreMeasures {
     /// Change of the number of live registers of each class if the candidate is placed next.
-    pub pressure_change: Counts,
+    pub pressure_change: PressureCounts,
     /// Penalty for a critical path shorter than the longest one ([`ScoreWeights::path_penalty`]).
     pub path_penalty: f64,
     /// Stall cycles of the candidate minus the shortest stall of all candidates.
@@ -80,13 +80,13 @@ pub(super) struct CandidateScore {
 
 impl ScoreWeights {
     /// Computes the weights of a region; `groups` is `None` after register allocation.
-    pub(super) fn new(settings: &Settings, groups: Option<&Groups>) -> ScoreWeights {
+    pub(super) fn new(settings: &Settings, groups: Option<&BudgetedGroups>) -> ScoreWeights {
         let (pressure, forward) = (settings.knobs.pressure_weight, settings.knobs.forward_weight);
         let ends = groups.map_or([[0; REGISTER_CLASS_COUNT]; 2], |groups| [groups.counts_at_start(), groups.counts_at_end()]);
-        let least_live: Counts = std::array::from_fn(|class| ends[0][class].max(ends[1][class]));
+        let least_live: PressureCounts = std::array::from_fn(|class| ends[0][class].max(ends[1][class]));
         let budget = settings.budget.registers;
         let slopes = std::array::from_fn(|class| 1.0 / f64::from((budget[class] - least_live[class]).max(1)));
-        let mut scarce_above: Counts = std::array::from_fn(|class| budget[class] - budget[class] / 16);
+        let mut scarce_above: PressureCounts = std::array::from_fn(|class| budget[class] - budget[class] / 16);
         scarce_above[0] = settings.budget.scarce_above;
         if settings.mode == ScheduleMode::ReduceReg {
             scarce_above[0] = i32::MIN;
@@ -104,7 +104,7 @@ impl ScoreWeights {
     }
 
     /// Returns, for each register class, the price of a register (its dimensionless cost in the score) when `live` registers are live.
-    pub(super) fn register_prices(&self, live: Counts) -> [f64; REGISTER_CLASS_COUNT] {
+    pub(super) fn register_prices(&self, live: PressureCounts) -> [f64; REGISTER_CLASS_COUNT] {
         std::array::from_fn(|class| {
             if live[class] > self.scarce_above[class] {
                 return 1.0;
@@ -116,7 +116,12 @@ impl ScoreWeights {
 
     /// Returns the score of a candidate from its measures. `live` is the number of live registers of each class, `register_prices` the
     /// price of a register of each class at that number.
-    pub(super) fn score(&self, measures: &ScoreMeasures, live: Counts, register_prices: &[f64; REGISTER_CLASS_COUNT]) -> CandidateScore {
+    pub(super) fn score(
+        &self,
+        measures: &ScoreMeasures,
+        live: PressureCounts,
+        register_prices: &[f64; REGISTER_CLASS_COUNT],
+    ) -> CandidateScore {
         let change = measures.pressure_change;
         let over = |class: usize| (live[class] + change[class] - self.budget[class]).max(0);
         let excess = (0..REGISTER_CLASS_COUNT).filter(|&class| change[class] > 0).map(over).sum();

@@ -11,8 +11,8 @@ fn target() -> Target {
     Target::parse("sm_90a").unwrap()
 }
 
-fn costs() -> Costs {
-    Costs::new(&Profile::of(target()))
+fn costs() -> ResourceCosts {
+    ResourceCosts::new(&Profile::of(target()))
 }
 
 fn code<T: AsRef<str>>(lines: &[T]) -> SchedCode {
@@ -183,8 +183,9 @@ fn both_directions_count_the_same_registers() {
     let (live_in, live_out) = (general(&[0, 1, 9]), general(&[9, 57]));
     tracker.enter_block(&code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
     tracker.enter_region(&code, 0..code.items.len());
-    let groups = Groups::new(&code, &graph, &tracker);
-    let (mut forward, mut backward) = (Live::new(&groups, Direction::Forward), Live::new(&groups, Direction::Backward));
+    let groups = BudgetedGroups::new(&code, &graph, &tracker);
+    let (mut forward, mut backward) =
+        (LiveRegisterCounter::new(&groups, Direction::Forward), LiveRegisterCounter::new(&groups, Direction::Backward));
     let mut before = Vec::new();
     for node in 0..code.items.len() as u32 {
         before.push(forward.counts());

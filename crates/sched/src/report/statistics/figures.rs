@@ -4,7 +4,7 @@ use super::super::fields;
 use super::{FunctionStatistics, StatisticsFigure};
 use crate::backend::AllocationStage;
 use oriole_hardware::machine::Machine;
-use oriole_hardware::occupancy::Launch;
+use oriole_hardware::occupancy::LaunchResources;
 
 /// Facts about a function that are known only when the file is linked. Before that, the fields are estimates.
 #[derive(Clone, Copy, Default, Debug)]
@@ -14,7 +14,7 @@ pub struct LinkFacts {
     /// Number of uniform registers that the code uses.
     pub uniform_registers: u32,
     /// The launch configuration for which occupancy is computed; its register count is replaced by `registers`.
-    pub launch: Launch,
+    pub launch: LaunchResources,
     /// Number of bytes per thread that spill code stores, and number of bytes that it loads.
     pub spilled: (u64, u64),
     /// Size of the spill slots in local memory, in bytes.
@@ -43,7 +43,7 @@ impl FunctionStatistics {
 
     /// Returns the name and value of all fields of the statistics lines.
     pub fn figures(&self, facts: &LinkFacts, machine: &Machine) -> Vec<(String, StatisticsFigure)> {
-        let launch = Launch { registers: facts.registers.min(machine.registers_per_thread), ..facts.launch };
+        let launch = LaunchResources { registers: facts.registers.min(machine.registers_per_thread), ..facts.launch };
         let found = launch.occupancy(machine).ok();
         let ratio = found.map_or(0.0, |found| found.ratio());
         let resident = found.map_or(0, |found| found.warps);

@@ -1,12 +1,12 @@
 //! Bounds the memory of a tracker: forgets the instructions in flight that no later access can conflict with.
 
 use super::super::boundary::Pending;
-use super::super::step::Step;
+use super::super::step::HazardStep;
 use super::{DEEPEST_COUNT, MAX_FIXED_LATENCY, Tracker};
 
 impl Tracker<'_> {
     /// Removes recorded instructions that can no longer conflict, and renumbers the rest.
-    pub(super) fn compact(&mut self, steps: &[Step]) {
+    pub(super) fn compact(&mut self, steps: &[HazardStep]) {
         let mut used = vec![false; self.in_flight.len()];
         let mut registers = std::mem::take(&mut self.touched);
         registers.sort_unstable();

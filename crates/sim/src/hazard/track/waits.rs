@@ -6,15 +6,22 @@
 use smallvec::SmallVec;
 
 use super::super::boundary::Pending;
-use super::super::step::{Step, WarpgroupRole};
-use super::super::{Finding, Problem};
+use super::super::step::{HazardStep, WarpgroupRole};
+use super::super::{HazardFinding, Problem};
 use super::{MATRIX_GROUPS, Tracker};
 
 impl Tracker<'_> {
     /// Records that the path waits until at most `count` setters of a scoreboard are pending; the oldest setters are then complete.
-    pub(super) fn wait(&mut self, steps: &[Step], number: usize, scoreboard: usize, count: usize, report: &mut dyn FnMut(Finding)) {
+    pub(super) fn wait(
+        &mut self,
+        steps: &[HazardStep],
+        number: usize,
+        scoreboard: usize,
+        count: usize,
+        report: &mut dyn FnMut(HazardFinding),
+    ) {
         if scoreboard != MATRIX_GROUPS && self.scoreboards_set >> scoreboard & 1 == 0 {
-            report(Finding { second: number, first: number, problem: Problem::NeverSet { scoreboard: scoreboard as u8 } });
+            report(HazardFinding { second: number, first: number, problem: Problem::NeverSet { scoreboard: scoreboard as u8 } });
         }
         if scoreboard == MATRIX_GROUPS
             && count == 0
@@ -38,7 +45,7 @@ impl Tracker<'_> {
             let needed = u32::from(steps[first].scoreboard_stall).saturating_sub(u32::from(steps[number].count_wait.is_some()));
             if scoreboard != MATRIX_GROUPS && cycles < i64::from(needed) {
                 let problem = Problem::WaitTooSoon { scoreboard: scoreboard as u8, cycles: cycles as u32, needed };
-                report(Finding { second: number, first, problem });
+                report(HazardFinding { second: number, first, problem });
             }
             let step = &steps[first];
             let is_own = step.sets_scoreboards.0 >> scoreboard & 1 == 1;
@@ -66,7 +73,7 @@ impl Tracker<'_> {
 
     /// Records that the path waits until at most `count` groups of matrix products are pending. On different paths different groups may be
     /// pending, so a product is complete only if at least `count` groups after its own were committed on all paths.
-    fn wait_for_groups(&mut self, steps: &[Step], count: usize) {
+    fn wait_for_groups(&mut self, steps: &[HazardStep], count: usize) {
         for flight in self.in_flight.iter_mut().filter(|flight| usize::from(flight.commits) > count) {
             if steps[flight.step as usize].warpgroup == Some(WarpgroupRole::Product) {
                 (flight.results, flight.reads) = (Pending::Done, Pending::Done);
@@ -82,7 +89,7 @@ impl Tracker<'_> {
     /// scoreboard. Example with a count of 1: a store signals its reads, then two `LDGDEPBAR` follow. At most one of the three is pending,
     /// so the first `LDGDEPBAR` is complete, but the store may be the pending one. A setter that completes in any order may always be the
     /// pending one.
-    fn take_completed(&mut self, steps: &[Step], scoreboard: usize, count: usize) -> Vec<u32> {
+    fn take_completed(&mut self, steps: &[HazardStep], scoreboard: usize, count: usize) -> Vec<u32> {
         if count == 0 {
             return std::mem::take(&mut self.setters[scoreboard]);
         }
@@ -110,14 +117,14 @@ impl Tracker<'_> {
 
     /// Reports setters of a scoreboard whose results do not complete in issue order: a count of pending setters then does not tell which
     /// are complete. Setters without a result in a register only make the wait longer.
-    fn count_in_order(&self, steps: &[Step], number: usize, scoreboard: usize, report: &mut dyn FnMut(Finding)) {
+    fn count_in_order(&self, steps: &[HazardStep], number: usize, scoreboard: usize, report: &mut dyn FnMut(HazardFinding)) {
         let step_of = |setter: &u32| self.in_flight[*setter as usize].step as usize;
         let orders =
             self.setters[scoreboard].iter().map(|setter| (step_of(setter), CompletionOrder::of(&steps[step_of(setter)], scoreboard)));
         let mut results = orders.filter(|(step, order)| order.by_results && !steps[*step].writes.is_empty());
         let Some((_, one)) = results.next() else { return };
         if let Some((first, _)) = results.find(|(_, other)| *other != one) {
-            report(Finding { second: number, first, problem: Problem::CountOutOfOrder { scoreboard: scoreboard as u8 } });
+            report(HazardFinding { second: number, first, problem: Problem::CountOutOfOrder { scoreboard: scoreboard as u8 } });
         }
     }
 }
@@ -134,7 +141,7 @@ struct CompletionOrder {
 }
 
 impl CompletionOrder {
-    fn of(step: &Step, scoreboard: usize) -> CompletionOrder {
+    fn of(step: &HazardStep, scoreboard: usize) -> CompletionOrder {
         let by_results = step.sets_scoreboards.0 >> scoreboard & 1 == 1;
         let (group, has_registers) =
             if by_results { (step.result_order_group, !step.writes.is_empty()) } else { (step.read_order_group, !step.reads.is_empty()) };

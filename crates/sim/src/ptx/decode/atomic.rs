@@ -9,8 +9,8 @@ use oriole_sem::float::{self, Extreme, ExtremeMode};
 use super::float::{each, format_of};
 use super::integer::int_type;
 use super::memory::ordering;
-use super::{Decode, Decoder, Missing, Ptx};
-use crate::ptx::program::{Action, Atomic, SINK, Source, Update};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
+use crate::ptx::program::{PtxAction, PtxAtomic, PtxSource, SINK, Update};
 
 /// Makes an update from a function of the old value and the operand, both of up to 64 bits.
 fn narrow(f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> Update {
@@ -18,7 +18,7 @@ fn narrow(f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> Update {
 }
 
 /// Returns the update function of an instruction.
-pub(super) fn update(ptx: &Ptx<'_>, ty: ScalarType, flush: bool) -> Option<Update> {
+pub(super) fn update(ptx: &PtxInst<'_>, ty: ScalarType, flush: bool) -> Option<Update> {
     if ptx.has(Modifier::Exch) {
         return Some(Box::new(|_, value, _| value));
     }
@@ -52,9 +52,9 @@ pub(super) fn update(ptx: &Ptx<'_>, ty: ScalarType, flush: bool) -> Option<Updat
     })
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes `atom` and `red`.
-    pub(crate) fn atomic(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn atomic(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let ty = ptx.ty();
         let missing = || Missing::new(ptx.spelling());
         let in_shared = update(ptx, ty, false).ok_or_else(missing)?;
@@ -71,7 +71,7 @@ impl Decoder<'_> {
         let address = self.address(ptx.operand(first), self.space(ptx))?;
         let values = self.elements(ptx.operand(first + 1), count);
         let replacement = if ptx.has(Modifier::Cas) { Some(ptx.operand(first + 2)) } else { None };
-        let mut operands: Vec<[[Source; 2]; 2]> = Vec::new();
+        let mut operands: Vec<[[PtxSource; 2]; 2]> = Vec::new();
         for value in values {
             let second = match replacement {
                 Some(operand) => self.wide_operand(operand, ty)?,
@@ -81,7 +81,7 @@ impl Decoder<'_> {
         }
         let mut ordering = ordering(ptx);
         ordering.strong = true;
-        let atomic = Atomic {
+        let atomic = PtxAtomic {
             address,
             element_bytes: ty.bytes() as u8,
             destinations: destinations.into(),
@@ -90,12 +90,12 @@ impl Decoder<'_> {
             update_global: in_global,
             ordering,
         };
-        self.push(Action::Atomic(Box::new(atomic)));
+        self.push(PtxAction::Atomic(Box::new(atomic)));
         Ok(())
     }
 
     /// Returns both halves of an operand; the upper one is zero if the type has at most 64 bits.
-    fn wide_operand(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<[Source; 2]> {
+    fn wide_operand(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<[PtxSource; 2]> {
         if ty.bits() == 128 { self.halves(operand, ty) } else { Ok([self.source(operand, ty)?, self.zero()]) }
     }
 }

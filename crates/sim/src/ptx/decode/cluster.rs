@@ -6,17 +6,17 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use super::atomic::update;
-use super::{Decode, Decoder, Missing, Ptx};
-use crate::ptx::program::{Action, ClusterBarrier, RANK_BITS, RANK_SHIFT, SHARED_WINDOW, Space, StoreAsync};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
+use crate::ptx::program::{PtxAction, PtxClusterBarrier, PtxSpace, RANK_BITS, RANK_SHIFT, SHARED_WINDOW, StoreAsync};
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes an instruction on clusters.
-    pub(crate) fn cluster(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn cluster(&mut self, ptx: &PtxInst<'_>) -> Decode {
         match ptx.form.opcode {
             Opcode::BarrierCluster => {
                 let (waits, aligned) = (ptx.has(Modifier::Wait), ptx.has(Modifier::Aligned));
                 let releases = !waits && !ptx.has(Modifier::Relaxed);
-                self.push(Action::ClusterBarrier(ClusterBarrier { waits, releases, aligned }));
+                self.push(PtxAction::ClusterBarrier(PtxClusterBarrier { waits, releases, aligned }));
             }
             opcode => {
                 let operand = ptx.operand(1);
@@ -37,7 +37,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes `st.async` and `red.async` to the shared memory of a cluster.
-    pub(crate) fn store_async(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn store_async(&mut self, ptx: &PtxInst<'_>) -> Decode {
         if !ptx.has(Modifier::MbarrierCompleteTxBytes) {
             return self.unsupported(ptx);
         }
@@ -51,10 +51,10 @@ impl Decoder<'_> {
         for element in self.elements(ptx.operand(1), count) {
             values.push(self.source(element, ty)?);
         }
-        let to = self.address(ptx.operand(0), Space::SharedCluster)?;
-        let barrier = self.address(ptx.operand(2), Space::SharedCluster)?;
+        let to = self.address(ptx.operand(0), PtxSpace::SharedCluster)?;
+        let barrier = self.address(ptx.operand(2), PtxSpace::SharedCluster)?;
         let store = StoreAsync { to, barrier, element_bytes: ty.bytes() as u8, values: values.into(), update };
-        self.push(Action::StoreAsync(Box::new(store)));
+        self.push(PtxAction::StoreAsync(Box::new(store)));
         Ok(())
     }
 }

@@ -8,16 +8,16 @@ use oriole_sem::format::F32;
 
 use super::float::format_of;
 use super::integer::{int_type, with_constant_type};
-use super::{Decode, Decoder, Missing, Ptx};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::{Pure, SINK, Taint};
 use oriole_sem::Int;
 use oriole_sem::int::{S16, S32, S64, U16, U32, U64};
 
 /// A comparison of two values.
-type Test = Box<dyn Fn(u64, u64) -> bool + Send + Sync>;
+type CompareFunction = Box<dyn Fn(u64, u64) -> bool + Send + Sync>;
 
 /// Returns the comparison that the modifiers name.
-pub(crate) fn comparison(ptx: &Ptx<'_>) -> Decode<Comparison> {
+pub(crate) fn comparison(ptx: &PtxInst<'_>) -> Decode<Comparison> {
     use Comparison as C;
     Ok(match ptx.get(FormSlot::Cmp) {
         Some(Modifier::Eq) => C::Eq,
@@ -43,7 +43,7 @@ pub(crate) fn comparison(ptx: &Ptx<'_>) -> Decode<Comparison> {
 }
 
 /// Returns a comparison of values of a type; for packed types, of the lowest elements.
-fn test(ptx: &Ptx<'_>, ty: ScalarType) -> Decode<Test> {
+fn test(ptx: &PtxInst<'_>, ty: ScalarType) -> Decode<CompareFunction> {
     let comparison = comparison(ptx)?;
     let ftz = ptx.has(Modifier::Ftz);
     if let Some((format, _)) = format_of(ty) {
@@ -55,7 +55,7 @@ fn test(ptx: &Ptx<'_>, ty: ScalarType) -> Decode<Test> {
 }
 
 /// Returns the function that combines a comparison with a predicate.
-fn combine(ptx: &Ptx<'_>) -> fn(bool, bool) -> bool {
+fn combine(ptx: &PtxInst<'_>) -> fn(bool, bool) -> bool {
     match ptx.get(FormSlot::Bool) {
         Some(Modifier::And) => |a, b| a & b,
         Some(Modifier::Or) => |a, b| a | b,
@@ -64,8 +64,8 @@ fn combine(ptx: &Ptx<'_>) -> fn(bool, bool) -> bool {
     }
 }
 
-impl Decoder<'_> {
-    pub(crate) fn compare(&mut self, ptx: &Ptx<'_>) -> Decode {
+impl FunctionDecoder<'_> {
+    pub(crate) fn compare(&mut self, ptx: &PtxInst<'_>) -> Decode {
         match ptx.form.opcode {
             Opcode::Setp => self.set_predicate(ptx),
             Opcode::Set => self.set(ptx),
@@ -82,7 +82,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes `setp`, with one or two destination predicates.
-    fn set_predicate(&mut self, ptx: &Ptx<'_>) -> Decode {
+    fn set_predicate(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let ty = ptx.ty();
         let (p, q) = self.pair(ptx.operand(0));
         let [p, q] = [self.destination(p)?, self.destination(q)?];
@@ -115,7 +115,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes `set`: writes all ones, or 1.0, if the comparison is true.
-    fn set(&mut self, ptx: &Ptx<'_>) -> Decode {
+    fn set(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let types = ptx.types();
         let [to, from] = types[..] else { return self.unsupported(ptx) };
         let a = self.source(ptx.operand(1), from)?;
@@ -143,7 +143,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes `slct`: selects by the sign of the third operand.
-    fn select_by_sign(&mut self, ptx: &Ptx<'_>) -> Decode {
+    fn select_by_sign(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let types = ptx.types();
         let [ty, by] = types[..] else { return self.unsupported(ptx) };
         let sources = [self.source(ptx.operand(1), ty)?, self.source(ptx.operand(2), ty)?, self.source(ptx.operand(3), by)?];

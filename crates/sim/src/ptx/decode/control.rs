@@ -5,43 +5,43 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 use oriole_support::Index;
 
-use super::{Decode, Decoder, Missing, Ptx, register_bytes, slots_of};
-use crate::ptx::program::{Action, Barrier, BarrierKind, Call, Callee, Passed, SINK};
+use super::{Decode, FunctionDecoder, Missing, PtxInst, register_bytes, slots_of};
+use crate::ptx::program::{BarrierArrival, BarrierArrivalKind, Callee, PassedParameter, PtxAction, PtxCall, SINK};
 use crate::ptx::variables::variable_bytes;
 
 /// Alignment of `alloca` without an alignment operand, in bytes.
 const DEFAULT_ALIGN: u32 = 16;
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes a control-flow instruction.
-    pub(crate) fn control(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn control(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let action = match ptx.form.opcode {
             Opcode::Bra => {
                 let ast::Operand::Label(label) = ptx.operand(0) else { return self.unsupported(ptx) };
                 self.branches.push((self.program.code.len(), vec![label]));
-                Action::Branch { target: 0 }
+                PtxAction::Branch { target: 0 }
             }
             Opcode::BrxIdx => {
                 let ast::Operand::Label(list) = ptx.operand(1) else { return self.unsupported(ptx) };
                 let index = self.source(ptx.operand(0), ScalarType::U32)?;
                 let labels = self.branch_targets(list).ok_or_else(|| Missing::new(ptx.spelling()))?;
                 self.branches.push((self.program.code.len(), labels));
-                Action::BranchIndexed { index, targets: Box::default() }
+                PtxAction::BranchIndexed { index, targets: Box::default() }
             }
             Opcode::Call => self.call(ptx)?,
             Opcode::Ret if !self.is_kernel => self.ending(),
-            Opcode::Ret | Opcode::Exit => Action::Exit,
-            Opcode::Trap | Opcode::Brkpt => Action::Trap,
-            Opcode::Nanosleep => Action::Yield,
+            Opcode::Ret | Opcode::Exit => PtxAction::Exit,
+            Opcode::Trap | Opcode::Brkpt => PtxAction::Trap,
+            Opcode::Nanosleep => PtxAction::Yield,
             Opcode::Bar | Opcode::Barrier => self.barrier(ptx)?,
             Opcode::Alloca => {
                 let size = self.source(ptx.operand(1), ptx.ty())?;
                 let align = ptx.operands.get(2).and_then(|&align| self.literal(align, ScalarType::U32));
                 let align = align.map_or(DEFAULT_ALIGN, |align| align as u32);
-                Action::Alloca { destination: self.destination(ptx.operand(0))?, size, align }
+                PtxAction::Alloca { destination: self.destination(ptx.operand(0))?, size, align }
             }
-            Opcode::Stacksave => Action::StackSave { destination: self.destination(ptx.operand(0))? },
-            Opcode::Stackrestore => Action::StackRestore { source: self.source(ptx.operand(0), ptx.ty())? },
+            Opcode::Stacksave => PtxAction::StackSave { destination: self.destination(ptx.operand(0))? },
+            Opcode::Stackrestore => PtxAction::StackRestore { source: self.source(ptx.operand(0), ptx.ty())? },
             _ => return self.unsupported(ptx),
         };
         self.push(action);
@@ -49,8 +49,8 @@ impl Decoder<'_> {
     }
 
     /// Returns the action that ends the function.
-    pub(crate) fn ending(&self) -> Action {
-        if self.is_kernel { Action::Exit } else { Action::Return { function: self.program.functions.len() as u32 } }
+    pub(crate) fn ending(&self) -> PtxAction {
+        if self.is_kernel { PtxAction::Exit } else { PtxAction::Return { function: self.program.functions.len() as u32 } }
     }
 
     /// Returns the labels of a `.branchtargets` list.
@@ -69,8 +69,8 @@ impl Decoder<'_> {
             let places: Option<Vec<u32>> = labels.iter().map(|label| self.labels[label.position()]).collect();
             let places = places.ok_or_else(|| Missing::new("a branch to a label that is not in this function"))?;
             match &mut self.program.code[position].action {
-                Action::Branch { target } => *target = places[0],
-                Action::BranchIndexed { targets, .. } => *targets = places.into(),
+                PtxAction::Branch { target } => *target = places[0],
+                PtxAction::BranchIndexed { targets, .. } => *targets = places.into(),
                 _ => {}
             }
         }
@@ -78,15 +78,15 @@ impl Decoder<'_> {
     }
 
     /// Decodes a block barrier.
-    fn barrier(&mut self, ptx: &Ptx<'_>) -> Decode<Action> {
+    fn barrier(&mut self, ptx: &PtxInst<'_>) -> Decode<PtxAction> {
         let aligned = ptx.form.opcode == Opcode::Bar || ptx.has(Modifier::Aligned);
         let reduces = ptx.has(Modifier::Red);
         let kind = match () {
-            () if ptx.has(Modifier::Arrive) => BarrierKind::Arrive,
-            () if !reduces => BarrierKind::Sync,
-            () if ptx.has(Modifier::Popc) => BarrierKind::Count,
-            () if ptx.has(Modifier::And) => BarrierKind::All,
-            () => BarrierKind::Any,
+            () if ptx.has(Modifier::Arrive) => BarrierArrivalKind::Arrive,
+            () if !reduces => BarrierArrivalKind::Sync,
+            () if ptx.has(Modifier::Popc) => BarrierArrivalKind::Count,
+            () if ptx.has(Modifier::And) => BarrierArrivalKind::All,
+            () => BarrierArrivalKind::Any,
         };
         let mut operands = ptx.operands;
         let mut destination = SINK;
@@ -102,11 +102,11 @@ impl Decoder<'_> {
             Some(&threads) => Some(self.source(threads, ScalarType::U32)?),
             None => None,
         };
-        Ok(Action::Barrier(Box::new(Barrier { kind, number, threads, predicate, destination, aligned })))
+        Ok(PtxAction::Barrier(Box::new(BarrierArrival { kind, number, threads, predicate, destination, aligned })))
     }
 
     /// Decodes a call.
-    fn call(&mut self, ptx: &Ptx<'_>) -> Decode<Action> {
+    fn call(&mut self, ptx: &PtxInst<'_>) -> Decode<PtxAction> {
         let list = |operand: Option<&ast::Operand>| match operand {
             Some(ast::Operand::Arguments(list)) => Some(self.body.list(*list)),
             _ => None,
@@ -139,7 +139,7 @@ impl Decoder<'_> {
         for &result in returns {
             results.push(self.actual(result, ScalarType::B32)?);
         }
-        Ok(Action::Call(Box::new(Call { callee, arguments: passed.into(), results: results.into() })))
+        Ok(PtxAction::Call(Box::new(PtxCall { callee, arguments: passed.into(), results: results.into() })))
     }
 
     /// Returns the type of a formal parameter.
@@ -165,11 +165,11 @@ impl Decoder<'_> {
     }
 
     /// Describes an argument or a result of a call on the caller's side.
-    fn actual(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<Passed> {
+    fn actual(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<PassedParameter> {
         Ok(match operand {
             ast::Operand::Variable(id) => {
                 let offset = *self.frame.get(&id).ok_or_else(|| Missing::new("this variable as a parameter"))?;
-                Passed::Frame { offset, bytes: variable_bytes(&self.module.variables[id]).unwrap_or(0) }
+                PassedParameter::Frame { offset, bytes: variable_bytes(&self.module.variables[id]).unwrap_or(0) }
             }
             ast::Operand::AddressOf(position) => {
                 let address = self.body.addresses[position as usize];
@@ -178,23 +178,23 @@ impl Decoder<'_> {
                 };
                 let start = *self.frame.get(&id).ok_or_else(|| Missing::new("this variable as a parameter"))?;
                 let bytes = self.module.variables[id].size_bytes().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0);
-                Passed::Frame { offset: start + member * self.stride(id), bytes }
+                PassedParameter::Frame { offset: start + member * self.stride(id), bytes }
             }
             ast::Operand::Register(register) => {
                 let declaration = self.body.declaration_of(register);
-                Passed::Registers {
+                PassedParameter::Registers {
                     first: self.slot(register, 0),
                     count: declaration.lanes.max(1) * slots_of(declaration.ty) as u8,
                     bytes: register_bytes(declaration.ty),
                 }
             }
-            ast::Operand::Element(register, component) => Passed::Registers {
+            ast::Operand::Element(register, component) => PassedParameter::Registers {
                 first: self.slot(register, component.index().unwrap_or(0)),
                 count: slots_of(self.body.declaration_of(register).ty) as u8,
                 bytes: register_bytes(self.body.declaration_of(register).ty),
             },
-            ast::Operand::Sink => Passed::Nothing,
-            _ => Passed::Value { source: self.source(operand, ty)?, bytes: register_bytes(ty) },
+            ast::Operand::Sink => PassedParameter::Nothing,
+            _ => PassedParameter::Value { source: self.source(operand, ty)?, bytes: register_bytes(ty) },
         })
     }
 }

@@ -11,8 +11,8 @@ use oriole_sem::{Format, Int, Mode};
 
 use super::float::{format_of, mode, rounding};
 use super::integer::int_type;
-use super::{Decode, Decoder, Missing, Ptx};
-use crate::ptx::program::{Pure, Slot, Source, Taint};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
+use crate::ptx::program::{PtxSource, Pure, RegisterSlot, Taint};
 use crate::ptx::variables::low_bits;
 
 /// Returns the element format of a packed type, and the number of bits an element occupies.
@@ -36,9 +36,9 @@ fn extended(ty: Int, width: u32) -> impl Fn(u64) -> u64 {
     move |bits| if extends { ty.value(bits) as u64 & mask } else { bits }
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes `cvt`.
-    pub(crate) fn convert(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn convert(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let types = ptx.types();
         let [to, from] = types[..] else { return self.unsupported(ptx) };
         if ptx.has(Modifier::Rs) {
@@ -79,7 +79,7 @@ impl Decoder<'_> {
     }
 
     /// Emits a conversion within one format: rounding to an integral value, flushing, clamping, or a copy.
-    fn same_format(&mut self, ptx: &Ptx<'_>, d: Slot, a: Source, format: Format, mode: Mode) {
+    fn same_format(&mut self, ptx: &PtxInst<'_>, d: RegisterSlot, a: PtxSource, format: Format, mode: Mode) {
         let integral = [Modifier::Rni, Modifier::Rzi, Modifier::Rmi, Modifier::Rpi].into_iter().any(|modifier| ptx.has(modifier));
         if integral {
             self.compute1(d, a, move |a| to_integral(format, a, mode));
@@ -90,7 +90,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes a conversion to packed elements or to `tf32`.
-    fn convert_packed(&mut self, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Decode {
+    fn convert_packed(&mut self, ptx: &PtxInst<'_>, to: ScalarType, from: ScalarType) -> Decode {
         let d = self.destination(ptx.operand(0))?;
         let (mode, overflow) = (mode(ptx), overflow(ptx));
         if to == ScalarType::Tf32 {
@@ -114,7 +114,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes a conversion from or to scale factors (`ue8m0x2`), two per register.
-    fn convert_scale(&mut self, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Decode {
+    fn convert_scale(&mut self, ptx: &PtxInst<'_>, to: ScalarType, from: ScalarType) -> Decode {
         let d = self.destination(ptx.operand(0))?;
         let (rounding, overflow) = (rounding(ptx), overflow(ptx));
         match (to, from) {
@@ -138,7 +138,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes `cvt.pack`: two clamped integers, the second one lowest, below the low bits of a third operand.
-    pub(crate) fn convert_pack(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn convert_pack(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let to = ptx.types().first().copied().and_then(int_type).ok_or_else(|| Missing::new(ptx.spelling()))?;
         let a = self.source(ptx.operand(1), ScalarType::S32)?;
         let b = self.source(ptx.operand(2), ScalarType::S32)?;
@@ -165,6 +165,6 @@ fn bits_type(bits: u32) -> ScalarType {
     }
 }
 
-fn overflow(ptx: &Ptx<'_>) -> Overflow {
+fn overflow(ptx: &PtxInst<'_>) -> Overflow {
     if ptx.has(Modifier::Satfinite) { Overflow::SatFinite } else { Overflow::Ieee }
 }

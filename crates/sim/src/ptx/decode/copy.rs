@@ -4,17 +4,17 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
-use super::{Decode, Decoder, Ptx};
-use crate::ptx::program::{Action, CopyAsync, Space};
+use super::{Decode, FunctionDecoder, PtxInst};
+use crate::ptx::program::{CopyAsync, PtxAction, PtxSpace};
 
-impl Decoder<'_> {
-    pub(crate) fn copy_async(&mut self, ptx: &Ptx<'_>) -> Decode {
+impl FunctionDecoder<'_> {
+    pub(crate) fn copy_async(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let action = match ptx.form.opcode {
-            Opcode::CpAsyncCommitGroup => Action::CommitCopies,
-            Opcode::CpAsyncWaitAll => Action::WaitCopies { all_but: 0, uncommitted: true },
+            Opcode::CpAsyncCommitGroup => PtxAction::CommitCopies,
+            Opcode::CpAsyncWaitAll => PtxAction::WaitCopies { all_but: 0, uncommitted: true },
             Opcode::CpAsyncWaitGroup => {
                 let Some(all_but) = self.literal(ptx.operand(0), ScalarType::U32) else { return self.unsupported(ptx) };
-                Action::WaitCopies { all_but: all_but as u32, uncommitted: false }
+                PtxAction::WaitCopies { all_but: all_but as u32, uncommitted: false }
             }
             _ => self.start_copy(ptx)?,
         };
@@ -23,9 +23,9 @@ impl Decoder<'_> {
     }
 
     /// Decodes `cp.async` itself. The operand after the size is the number of source bytes, or a predicate that ignores the source.
-    fn start_copy(&mut self, ptx: &Ptx<'_>) -> Decode<Action> {
-        let to = self.address(ptx.operand(0), Space::Shared)?;
-        let from = self.address(ptx.operand(1), Space::Global)?;
+    fn start_copy(&mut self, ptx: &PtxInst<'_>) -> Decode<PtxAction> {
+        let to = self.address(ptx.operand(0), PtxSpace::Shared)?;
+        let from = self.address(ptx.operand(1), PtxSpace::Global)?;
         let Some(bytes) = self.literal(ptx.operand(2), ScalarType::U32) else { return self.unsupported(ptx) };
         // A cache policy is the last operand.
         let rest = &ptx.operands[3..ptx.operands.len() - usize::from(ptx.has(Modifier::L2CacheHint))];
@@ -40,6 +40,6 @@ impl Decoder<'_> {
             Some(&operand) => source_bytes = Some(self.source(operand, ScalarType::U32)?),
             None => {}
         }
-        Ok(Action::CopyAsync(Box::new(CopyAsync { to, from, bytes: bytes as u8, source_bytes, ignored })))
+        Ok(PtxAction::CopyAsync(Box::new(CopyAsync { to, from, bytes: bytes as u8, source_bytes, ignored })))
     }
 }

@@ -9,8 +9,8 @@ use oriole_sem::float::{self, Extreme, ExtremeMode};
 use oriole_sem::format::{BF16, F16, F32, F64};
 use oriole_sem::{Format, Mode, Rounding};
 
-use super::{Decode, Decoder, Missing, Ptx};
-use crate::ptx::program::Source;
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
+use crate::ptx::program::PtxSource;
 
 /// Returns the element format of a type, and the number of elements per register; `None` for other types.
 pub(crate) fn format_of(ty: ScalarType) -> Option<(Format, u32)> {
@@ -31,7 +31,7 @@ pub(crate) fn is_float(ty: ScalarType) -> bool {
 }
 
 /// Returns the rounding mode; to nearest even if none is named.
-pub(crate) fn rounding(ptx: &Ptx<'_>) -> Rounding {
+pub(crate) fn rounding(ptx: &PtxInst<'_>) -> Rounding {
     match () {
         () if ptx.has(Modifier::Rz) || ptx.has(Modifier::Rzi) => Rounding::Zero,
         () if ptx.has(Modifier::Rm) || ptx.has(Modifier::Rmi) => Rounding::Down,
@@ -42,7 +42,7 @@ pub(crate) fn rounding(ptx: &Ptx<'_>) -> Rounding {
 }
 
 /// Returns the rounding mode with `.ftz`, `.sat` and `.relu`.
-pub(crate) fn mode(ptx: &Ptx<'_>) -> Mode {
+pub(crate) fn mode(ptx: &PtxInst<'_>) -> Mode {
     Mode::new(rounding(ptx)).ftz(ptx.has(Modifier::Ftz)).sat(ptx.has(Modifier::Sat)).relu(ptx.has(Modifier::Relu))
 }
 
@@ -60,9 +60,9 @@ pub(crate) fn each<const N: usize>(format: Format, count: u32, f: impl Fn([u64; 
     }
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes a floating-point operation.
-    pub(crate) fn float(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn float(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let types = ptx.types();
         if types.len() > 1 && types[0] != types[1] {
             return self.mixed(ptx, types[1]);
@@ -96,7 +96,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes `testp`.
-    fn test_class(&mut self, ptx: &Ptx<'_>, format: Format) -> Decode {
+    fn test_class(&mut self, ptx: &PtxInst<'_>, format: Format) -> Decode {
         let property = match () {
             () if ptx.has(Modifier::Finite) => Property::Finite,
             () if ptx.has(Modifier::Infinite) => Property::Infinite,
@@ -112,10 +112,10 @@ impl Decoder<'_> {
     }
 
     /// Decodes mixed-precision operations such as `add.f32.f16`: the narrow operands are converted first, which is exact.
-    fn mixed(&mut self, ptx: &Ptx<'_>, narrow: ScalarType) -> Decode {
+    fn mixed(&mut self, ptx: &PtxInst<'_>, narrow: ScalarType) -> Decode {
         let (format, _) = format_of(narrow).ok_or_else(|| Missing::new(ptx.spelling()))?;
         let last = ptx.operands.len() - 1;
-        let mut sources: Vec<Source> = Vec::new();
+        let mut sources: Vec<PtxSource> = Vec::new();
         for (position, &operand) in ptx.operands.iter().enumerate().skip(1) {
             let ty = if position == last { ScalarType::F32 } else { ScalarType::B16 };
             sources.push(self.source(operand, ty)?);
@@ -138,7 +138,7 @@ type OfTwo = Box<dyn Fn([u64; 2]) -> u64 + Send + Sync>;
 type OfThree = Box<dyn Fn([u64; 3]) -> u64 + Send + Sync>;
 
 /// Returns the function of an instruction with one operand.
-fn function_of_one(ptx: &Ptx<'_>, format: Format) -> Decode<OfOne> {
+fn function_of_one(ptx: &PtxInst<'_>, format: Format) -> Decode<OfOne> {
     let (mode, ftz) = (mode(ptx), ptx.has(Modifier::Ftz));
     let approximate = |function: ApproxFunction| -> OfOne { Box::new(move |[a]| approx::evaluate(function, format, a, ftz)) };
     let exact = !ptx.has(Modifier::Approx);
@@ -159,16 +159,16 @@ fn function_of_one(ptx: &Ptx<'_>, format: Format) -> Decode<OfOne> {
     })
 }
 
-fn extreme_mode(ptx: &Ptx<'_>) -> ExtremeMode {
+fn extreme_mode(ptx: &PtxInst<'_>) -> ExtremeMode {
     ExtremeMode { ftz: ptx.has(Modifier::Ftz), nan: ptx.has(Modifier::NaN), xorsign_abs: ptx.has(Modifier::Xorsign) }
 }
 
-fn extreme(ptx: &Ptx<'_>) -> Extreme {
+fn extreme(ptx: &PtxInst<'_>) -> Extreme {
     if ptx.form.opcode == Opcode::Min { Extreme::Min } else { Extreme::Max }
 }
 
 /// Returns the function of an instruction with two operands.
-fn function_of_two(ptx: &Ptx<'_>, format: Format) -> Decode<OfTwo> {
+fn function_of_two(ptx: &PtxInst<'_>, format: Format) -> Decode<OfTwo> {
     let mode = mode(ptx);
     Ok(match ptx.form.opcode {
         Opcode::Add => Box::new(move |[a, b]| float::add(format, a, b, mode)),
@@ -186,7 +186,7 @@ fn function_of_two(ptx: &Ptx<'_>, format: Format) -> Decode<OfTwo> {
 }
 
 /// Returns the function of an instruction with three operands.
-fn function_of_three(ptx: &Ptx<'_>, format: Format) -> Decode<OfThree> {
+fn function_of_three(ptx: &PtxInst<'_>, format: Format) -> Decode<OfThree> {
     let mode = mode(ptx);
     Ok(match ptx.form.opcode {
         // The manual does not define which NaN marks out-of-bounds elements of tensor copies.

@@ -5,8 +5,8 @@ use oriole_ptx::types::ScalarType;
 use oriole_sem::Int;
 use oriole_sem::int::{S16, S32, S64, U16, U32, U64};
 
-use super::{Decode, Decoder, Missing, Ptx};
-use crate::ptx::program::{CARRY, SINK, Source};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
+use crate::ptx::program::{CARRY, PtxSource, SINK};
 
 /// Returns the integer type of a PTX type; bit types count as unsigned. `None` for other types.
 pub(crate) fn int_type(ty: ScalarType) -> Option<Int> {
@@ -57,9 +57,9 @@ macro_rules! with_constant_type {
 }
 pub(crate) use with_constant_type;
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes an integer operation.
-    pub(crate) fn integer(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn integer(&mut self, ptx: &PtxInst<'_>) -> Decode {
         use Opcode::{Addc, Dp2a, Dp4a, Madc, Subc};
         let opcode = ptx.form.opcode;
         if matches!(ptx.ty(), ScalarType::S16x2 | ScalarType::U16x2) {
@@ -92,7 +92,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes an operation with two operands.
-    fn binary(&mut self, ptx: &Ptx<'_>, int: Int, d: u32, s: [Source; 2]) -> Decode {
+    fn binary(&mut self, ptx: &PtxInst<'_>, int: Int, d: u32, s: [PtxSource; 2]) -> Decode {
         let (sat, hi, wide, relu) = (ptx.has(Modifier::Sat), ptx.has(Modifier::Hi), ptx.has(Modifier::Wide), ptx.has(Modifier::Relu));
         with_constant_type!(int, INT => match ptx.form.opcode {
             Opcode::Add if sat => self.compute2(d, s, |a, b| INT.add_sat(a, b)),
@@ -117,7 +117,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes an operation with three operands.
-    fn ternary(&mut self, ptx: &Ptx<'_>, int: Int, d: u32, s: [Source; 3]) -> Decode {
+    fn ternary(&mut self, ptx: &PtxInst<'_>, int: Int, d: u32, s: [PtxSource; 3]) -> Decode {
         let (sat, hi, wide) = (ptx.has(Modifier::Sat), ptx.has(Modifier::Hi), ptx.has(Modifier::Wide));
         with_constant_type!(int, INT => match ptx.form.opcode {
             Opcode::Mad if wide => self.compute3(d, s, |a, b, c| INT.mad_wide(a, b, c)),
@@ -134,7 +134,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes an operation on two packed 16-bit integers.
-    fn packed_integer(&mut self, ptx: &Ptx<'_>) -> Decode {
+    fn packed_integer(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let int = if ptx.ty() == ScalarType::S16x2 { S16 } else { U16 };
         let relu = ptx.has(Modifier::Relu);
         let s = [self.source(ptx.operand(1), ScalarType::B32)?, self.source(ptx.operand(2), ScalarType::B32)?];
@@ -150,7 +150,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes `dp4a` and `dp2a`.
-    fn dot_product(&mut self, ptx: &Ptx<'_>) -> Decode {
+    fn dot_product(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let types: Vec<Int> = ptx.types().into_iter().filter_map(int_type).collect();
         let [a_type, b_type] = types[..] else { return self.unsupported(ptx) };
         let mut s = [self.zero(); 3];
@@ -167,11 +167,11 @@ impl Decoder<'_> {
     }
 
     /// Decodes additions and multiplications that read or write the carry flag.
-    fn carrying(&mut self, ptx: &Ptx<'_>) -> Decode {
+    fn carrying(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let int = int_type(ptx.ty()).ok_or_else(|| Missing::new(ptx.spelling()))?;
         let opcode = ptx.form.opcode;
         let reads = matches!(opcode, Opcode::Addc | Opcode::Subc | Opcode::Madc);
-        let carry = if reads { Source::register(CARRY) } else { self.zero() };
+        let carry = if reads { PtxSource::register(CARRY) } else { self.zero() };
         let mut sources = Vec::new();
         for &operand in &ptx.operands[1..] {
             sources.push(self.source(operand, ptx.ty())?);

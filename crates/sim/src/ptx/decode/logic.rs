@@ -6,15 +6,15 @@ use oriole_sem::bits::{self, Permute};
 use oriole_sem::int::U32;
 
 use super::integer::{int_type, with_constant_type};
-use super::{Decode, Decoder, Missing, Ptx};
-use crate::ptx::program::{Pure, Slot, Source, Taint};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
+use crate::ptx::program::{PtxSource, Pure, RegisterSlot, Taint};
 use crate::ptx::variables::low_bits;
 use oriole_sem::Int;
 use oriole_sem::int::{S16, S32, S64, U16, U64};
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes a bit operation.
-    pub(crate) fn logic(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn logic(&mut self, ptx: &PtxInst<'_>) -> Decode {
         use Opcode::{And, Bfe, Bfi, Bfind, Bmsk, Brev, Clz, Cnot, Fns, Lop3, Not, Or, Popc, Prmt, Shf, Shl, Shr, Szext, Xor};
         let ty = ptx.ty();
         let bits = ty.bits();
@@ -55,7 +55,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes `and`, `or`, `xor` and `not`, with exact propagation of undefined bits.
-    fn bitwise(&mut self, ptx: &Ptx<'_>) -> Decode {
+    fn bitwise(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let ty = ptx.ty();
         let mask = if ty == ScalarType::Pred { 1 } else { low_bits(ty.bits()) };
         let a = self.source(ptx.operand(1), ty)?;
@@ -74,7 +74,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes `shl` and `shr`.
-    fn shift(&mut self, ptx: &Ptx<'_>) -> Decode {
+    fn shift(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let int = int_type(ptx.ty()).ok_or_else(|| Missing::new(ptx.spelling()))?;
         let sources = [self.source(ptx.operand(1), ptx.ty())?, self.source(ptx.operand(2), ScalarType::U32)?];
         let d = self.destination(ptx.operand(0))?;
@@ -86,7 +86,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes `lop3`, with or without a predicate result.
-    fn any_of_three(&mut self, ptx: &Ptx<'_>) -> Decode {
+    fn any_of_three(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let mut s = [self.zero(); 5];
         for (position, source) in s.iter_mut().take(3).enumerate() {
             *source = self.source(ptx.operand(position + 1), ScalarType::B32)?;
@@ -100,7 +100,7 @@ impl Decoder<'_> {
         };
         s[3] = self.predicate(ptx.operand(5))?;
         let (value, predicate) = self.pair(ptx.operand(0));
-        let destinations: [Slot; 2] = [self.destination(value)?, self.destination(predicate)?];
+        let destinations: [RegisterSlot; 2] = [self.destination(value)?, self.destination(predicate)?];
         let is_or = operation == Modifier::Or;
         self.compute_pair(destinations, &s[..4], move |s| {
             let result = bits::lop3(s[0], s[1], s[2], table);
@@ -111,9 +111,9 @@ impl Decoder<'_> {
     }
 
     /// Decodes operations on bit fields, funnel shifts and permutations.
-    fn fields(&mut self, ptx: &Ptx<'_>) -> Decode {
+    fn fields(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let ty = ptx.ty();
-        let mut sources: Vec<Source> = Vec::new();
+        let mut sources: Vec<PtxSource> = Vec::new();
         for (position, &operand) in ptx.operands.iter().enumerate().skip(1) {
             let own = if position == 1 { ty } else { ScalarType::U32 };
             sources.push(self.source(operand, own)?);
@@ -142,7 +142,7 @@ impl Decoder<'_> {
     }
 }
 
-fn permute_mode(ptx: &Ptx<'_>) -> Permute {
+fn permute_mode(ptx: &PtxInst<'_>) -> Permute {
     match ptx.get(FormSlot::Mode) {
         Some(Modifier::F4e) => Permute::Forward4,
         Some(Modifier::B4e) => Permute::Backward4,

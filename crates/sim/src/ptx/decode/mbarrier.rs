@@ -5,25 +5,25 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use super::atomic::update;
-use super::{Decode, Decoder, Missing, Ptx};
-use crate::ptx::program::{Action, Address, Bulk, Mbarrier, MbarrierKind, SINK, Space, TensorCopy};
-use crate::tensor_map::Operation;
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
+use crate::ptx::program::{Bulk, PtxAction, PtxAddress, PtxMbarrier, PtxMbarrierKind, PtxSpace, SINK, TensorCopy};
+use crate::tensor_map::ReductionOperation;
 
 /// The operations of `cp.reduce.async.bulk.tensor`.
-const TENSOR_OPERATIONS: [(Modifier, Operation); 8] = [
-    (Modifier::Add, Operation::Add),
-    (Modifier::Min, Operation::Min),
-    (Modifier::Max, Operation::Max),
-    (Modifier::Inc, Operation::Increment),
-    (Modifier::Dec, Operation::Decrement),
-    (Modifier::And, Operation::And),
-    (Modifier::Or, Operation::Or),
-    (Modifier::Xor, Operation::Xor),
+const TENSOR_OPERATIONS: [(Modifier, ReductionOperation); 8] = [
+    (Modifier::Add, ReductionOperation::Add),
+    (Modifier::Min, ReductionOperation::Min),
+    (Modifier::Max, ReductionOperation::Max),
+    (Modifier::Inc, ReductionOperation::Increment),
+    (Modifier::Dec, ReductionOperation::Decrement),
+    (Modifier::And, ReductionOperation::And),
+    (Modifier::Or, ReductionOperation::Or),
+    (Modifier::Xor, ReductionOperation::Xor),
 ];
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes an instruction of the family `mbarrier`.
-    pub(crate) fn mbarrier(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn mbarrier(&mut self, ptx: &PtxInst<'_>) -> Decode {
         if ptx.form.opcode == Opcode::MbarrierPendingCount {
             let destination = self.destination(ptx.operand(0))?;
             let state = self.source(ptx.operand(1), ScalarType::U64)?;
@@ -31,39 +31,39 @@ impl Decoder<'_> {
             return Ok(());
         }
         let kind = match ptx.form.opcode {
-            Opcode::MbarrierInit => MbarrierKind::Init,
-            Opcode::MbarrierInval => MbarrierKind::Invalidate,
-            Opcode::MbarrierExpectTx => MbarrierKind::ExpectTransactions,
-            Opcode::MbarrierCompleteTx => MbarrierKind::CompleteTransactions,
-            Opcode::CpAsyncMbarrierArrive => MbarrierKind::AfterCopies,
-            Opcode::MbarrierTestWait | Opcode::MbarrierTryWait if ptx.has(Modifier::Parity) => MbarrierKind::TestParity,
-            Opcode::MbarrierTestWait | Opcode::MbarrierTryWait => MbarrierKind::TestState,
-            _ => MbarrierKind::Arrive {
+            Opcode::MbarrierInit => PtxMbarrierKind::Init,
+            Opcode::MbarrierInval => PtxMbarrierKind::Invalidate,
+            Opcode::MbarrierExpectTx => PtxMbarrierKind::ExpectTransactions,
+            Opcode::MbarrierCompleteTx => PtxMbarrierKind::CompleteTransactions,
+            Opcode::CpAsyncMbarrierArrive => PtxMbarrierKind::AfterCopies,
+            Opcode::MbarrierTestWait | Opcode::MbarrierTryWait if ptx.has(Modifier::Parity) => PtxMbarrierKind::TestParity,
+            Opcode::MbarrierTestWait | Opcode::MbarrierTryWait => PtxMbarrierKind::TestState,
+            _ => PtxMbarrierKind::Arrive {
                 drops: ptx.form.opcode == Opcode::MbarrierArriveDrop,
                 expects: ptx.has(Modifier::ExpectTx),
                 completes: !ptx.has(Modifier::NoComplete),
             },
         };
-        let has_result = matches!(kind, MbarrierKind::Arrive { .. } | MbarrierKind::TestParity | MbarrierKind::TestState);
+        let has_result = matches!(kind, PtxMbarrierKind::Arrive { .. } | PtxMbarrierKind::TestParity | PtxMbarrierKind::TestState);
         let first = usize::from(has_result);
         let destination = if has_result { self.destination(ptx.operand(0))? } else { SINK };
         let space = match self.space(ptx) {
-            space @ (Space::Shared | Space::SharedCluster) => space,
-            _ => Space::Generic,
+            space @ (PtxSpace::Shared | PtxSpace::SharedCluster) => space,
+            _ => PtxSpace::Generic,
         };
         let address = self.address_in_shared(ptx.operand(first), space)?;
         let count = match (kind, ptx.operands.get(first + 1)) {
-            (MbarrierKind::AfterCopies, _) => self.constant(u64::from(ptx.has(Modifier::Noinc))),
-            (MbarrierKind::TestState, Some(&state)) => self.source(state, ScalarType::U64)?,
+            (PtxMbarrierKind::AfterCopies, _) => self.constant(u64::from(ptx.has(Modifier::Noinc))),
+            (PtxMbarrierKind::TestState, Some(&state)) => self.source(state, ScalarType::U64)?,
             (_, Some(&count)) => self.source(count, ScalarType::U32)?,
             (_, None) => self.constant(1),
         };
-        self.push(Action::Mbarrier(Box::new(Mbarrier { kind, address, count, destination })));
+        self.push(PtxAction::Mbarrier(Box::new(PtxMbarrier { kind, address, count, destination })));
         Ok(())
     }
 
     /// Decodes a copy or reduction of a part of a tensor.
-    pub(crate) fn tensor_copy(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn tensor_copy(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let others = [Modifier::Im2colW, Modifier::Im2colW128, Modifier::TileGather4, Modifier::TileScatter4, Modifier::CtaGroup2];
         if others.iter().any(|&mode| ptx.has(mode)) {
             return self.unsupported(ptx);
@@ -72,14 +72,14 @@ impl Decoder<'_> {
         let ast::Operand::Bracket(tensor) = ptx.operand(usize::from(is_load)) else { return self.unsupported(ptx) };
         let &[map, coordinates] = self.body.list(tensor) else { return self.unsupported(ptx) };
         let map = match map {
-            ast::Operand::Address(_) | ast::Operand::UnifiedAddress(_) => self.address(map, Space::Generic)?,
-            _ => Address { space: Space::Generic, base: self.source(map, ScalarType::U64)?, offset: 0, in_frame: false },
+            ast::Operand::Address(_) | ast::Operand::UnifiedAddress(_) => self.address(map, PtxSpace::Generic)?,
+            _ => PtxAddress { space: PtxSpace::Generic, base: self.source(map, ScalarType::U64)?, offset: 0, in_frame: false },
         };
         let mut sources = Vec::new();
         for coordinate in self.elements(coordinates, self.lanes(coordinates)) {
             sources.push(self.source(coordinate, ScalarType::S32)?);
         }
-        let (place, space) = if is_load { (ptx.operand(0), Space::SharedCluster) } else { (ptx.operand(1), Space::Shared) };
+        let (place, space) = if is_load { (ptx.operand(0), PtxSpace::SharedCluster) } else { (ptx.operand(1), PtxSpace::Shared) };
         let mut next = if is_load { 3 } else { 2 };
         let mut offsets = Vec::new();
         if ptx.has(Modifier::Im2col) && is_load {
@@ -103,27 +103,27 @@ impl Decoder<'_> {
             is_columns: ptx.has(Modifier::Im2col) || ptx.has(Modifier::Im2colNoOffs),
             operation,
             shared: self.address(place, space)?,
-            barrier: if is_load { Some(self.address(ptx.operand(2), Space::SharedCluster)?) } else { None },
+            barrier: if is_load { Some(self.address(ptx.operand(2), PtxSpace::SharedCluster)?) } else { None },
             blocks: if ptx.has(Modifier::MulticastCluster) { Some(self.source(ptx.operand(next), ScalarType::U16)?) } else { None },
         };
-        self.push(Action::TensorCopy(Box::new(copy)));
+        self.push(PtxAction::TensorCopy(Box::new(copy)));
         Ok(())
     }
 
     /// Decodes a bulk copy or an instruction for groups of them.
-    pub(crate) fn bulk(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn bulk(&mut self, ptx: &PtxInst<'_>) -> Decode {
         match ptx.form.opcode {
-            Opcode::CpAsyncBulkCommitGroup => self.push(Action::CommitBulk),
+            Opcode::CpAsyncBulkCommitGroup => self.push(PtxAction::CommitBulk),
             Opcode::CpAsyncBulkWaitGroup => {
                 let Some(all_but) = self.literal(ptx.operand(0), ScalarType::U32) else { return self.unsupported(ptx) };
-                self.push(Action::WaitBulk { all_but: all_but as u32 });
+                self.push(PtxAction::WaitBulk { all_but: all_but as u32 });
             }
-            Opcode::CpAsyncBulkPrefetch => self.push(Action::Nothing),
+            Opcode::CpAsyncBulkPrefetch => self.push(PtxAction::Nothing),
             _ if ptx.has(Modifier::CpMask) => return self.unsupported(ptx),
             _ => {
                 let to_shared = ptx.has(Modifier::MbarrierCompleteTxBytes);
                 let from_global = to_shared && ptx.has(Modifier::Global);
-                let space = |is_global: bool| if is_global { Space::Global } else { Space::Shared };
+                let space = |is_global: bool| if is_global { PtxSpace::Global } else { PtxSpace::Shared };
                 let reduction = match ptx.form.opcode {
                     Opcode::CpReduceAsyncBulk => {
                         let ty = ptx.ty();
@@ -133,14 +133,14 @@ impl Decoder<'_> {
                     _ => None,
                 };
                 let bulk = Bulk {
-                    to: self.address(ptx.operand(0), if to_shared { Space::SharedCluster } else { Space::Global })?,
+                    to: self.address(ptx.operand(0), if to_shared { PtxSpace::SharedCluster } else { PtxSpace::Global })?,
                     from: self.address(ptx.operand(1), space(from_global))?,
                     bytes: self.source(ptx.operand(2), ScalarType::U32)?,
-                    barrier: if to_shared { Some(self.address(ptx.operand(3), Space::SharedCluster)?) } else { None },
+                    barrier: if to_shared { Some(self.address(ptx.operand(3), PtxSpace::SharedCluster)?) } else { None },
                     blocks: if ptx.has(Modifier::MulticastCluster) { Some(self.source(ptx.operand(4), ScalarType::U16)?) } else { None },
                     reduction,
                 };
-                self.push(Action::Bulk(Box::new(bulk)));
+                self.push(PtxAction::Bulk(Box::new(bulk)));
             }
         }
         Ok(())

@@ -4,20 +4,20 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode, Slot as FormSlot};
 use oriole_ptx::types::{AddressSpace, ScalarType};
 
-use super::{Decode, Decoder, Missing, Ptx};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::ptx::program::{
-    Action, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, Ordering, PARAMETER_WINDOW, RANK_BYTES, SHARED_WINDOW, Space, Store,
-    WINDOW_BYTES,
+    CONSTANT_WINDOW, LOCAL_WINDOW, Load, MatrixKind, MatrixTransfer, Ordering, PARAMETER_WINDOW, PtxAction, PtxSpace, RANK_BYTES,
+    SHARED_WINDOW, Store, WINDOW_BYTES,
 };
-use crate::ptx::program::{Address, SINK, Source};
+use crate::ptx::program::{PtxAddress, PtxSource, SINK};
 
 /// Returns the number of elements that a vector modifier names.
-fn vector_lanes(ptx: &Ptx<'_>) -> usize {
+fn vector_lanes(ptx: &PtxInst<'_>) -> usize {
     [(Modifier::V2, 2), (Modifier::V4, 4), (Modifier::V8, 8)].iter().find(|(modifier, _)| ptx.has(*modifier)).map_or(1, |&(_, lanes)| lanes)
 }
 
 /// Returns the memory-ordering semantics of an access.
-pub(crate) fn ordering(ptx: &Ptx<'_>) -> Ordering {
+pub(crate) fn ordering(ptx: &PtxInst<'_>) -> Ordering {
     let acquire = ptx.has(Modifier::Acquire) || ptx.has(Modifier::AcqRel);
     let release = ptx.has(Modifier::Release) || ptx.has(Modifier::AcqRel);
     let strong =
@@ -26,35 +26,35 @@ pub(crate) fn ordering(ptx: &Ptx<'_>) -> Ordering {
 }
 
 /// Returns the start of a space's window in the generic address space.
-fn window(space: Space) -> u64 {
+fn window(space: PtxSpace) -> u64 {
     match space {
-        Space::Shared | Space::SharedCluster => SHARED_WINDOW,
-        Space::Local => LOCAL_WINDOW,
-        Space::Constant => CONSTANT_WINDOW,
-        Space::Parameter => PARAMETER_WINDOW,
-        Space::Global | Space::Generic => 0,
+        PtxSpace::Shared | PtxSpace::SharedCluster => SHARED_WINDOW,
+        PtxSpace::Local => LOCAL_WINDOW,
+        PtxSpace::Constant => CONSTANT_WINDOW,
+        PtxSpace::Parameter => PARAMETER_WINDOW,
+        PtxSpace::Global | PtxSpace::Generic => 0,
     }
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Returns the space that the modifiers name.
-    pub(crate) fn space(&self, ptx: &Ptx<'_>) -> Space {
+    pub(crate) fn space(&self, ptx: &PtxInst<'_>) -> PtxSpace {
         let named = ptx.form.modifiers.iter().find_map(|value| value.modifier.space());
         match named {
-            Some(AddressSpace::Global) => Space::Global,
-            Some(AddressSpace::Shared | AddressSpace::SharedCta) => Space::Shared,
-            Some(AddressSpace::SharedCluster) => Space::SharedCluster,
-            Some(AddressSpace::Local | AddressSpace::ParamFunc) => Space::Local,
-            Some(AddressSpace::Const) => Space::Constant,
-            Some(AddressSpace::ParamEntry) => Space::Parameter,
-            Some(AddressSpace::Param) if self.is_kernel => Space::Parameter,
-            Some(AddressSpace::Param) => Space::Local,
-            _ => Space::Generic,
+            Some(AddressSpace::Global) => PtxSpace::Global,
+            Some(AddressSpace::Shared | AddressSpace::SharedCta) => PtxSpace::Shared,
+            Some(AddressSpace::SharedCluster) => PtxSpace::SharedCluster,
+            Some(AddressSpace::Local | AddressSpace::ParamFunc) => PtxSpace::Local,
+            Some(AddressSpace::Const) => PtxSpace::Constant,
+            Some(AddressSpace::ParamEntry) => PtxSpace::Parameter,
+            Some(AddressSpace::Param) if self.is_kernel => PtxSpace::Parameter,
+            Some(AddressSpace::Param) => PtxSpace::Local,
+            _ => PtxSpace::Generic,
         }
     }
 
     /// Decodes `ld` and `ldu`.
-    pub(crate) fn load(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn load(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let ty = ptx.ty();
         let elements = self.elements(ptx.operand(0), vector_lanes(ptx));
         let address = self.address(ptx.operand(1), self.space(ptx))?;
@@ -68,12 +68,12 @@ impl Decoder<'_> {
             }
         }
         let load = Load { address, element_bytes: ty.bytes() as u8, sign_bits, destinations: destinations.into(), ordering: ordering(ptx) };
-        self.push(Action::Load(Box::new(load)));
+        self.push(PtxAction::Load(Box::new(load)));
         Ok(())
     }
 
     /// Decodes `st`.
-    pub(crate) fn store(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn store(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let ty = ptx.ty();
         let address = self.address(ptx.operand(0), self.space(ptx))?;
         let (mut values, mut upper) = (Vec::new(), Vec::new());
@@ -89,12 +89,12 @@ impl Decoder<'_> {
         }
         let ordering = ordering(ptx);
         let store = Store { address, element_bytes: ty.bytes() as u8, values: values.into(), upper: upper.into(), ordering };
-        self.push(Action::Store(Box::new(store)));
+        self.push(PtxAction::Store(Box::new(store)));
         Ok(())
     }
 
     /// Decodes `cvta`: adds or subtracts the start of the space's window.
-    pub(crate) fn cvta(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn cvta(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let operand = ptx.operand(1);
         let space = self.space_of_variable(operand).unwrap_or_else(|| self.space(ptx));
         let window = window(space);
@@ -109,20 +109,20 @@ impl Decoder<'_> {
     }
 
     /// Decodes `isspacep`. A generic address is global unless it is in another space's window.
-    pub(crate) fn isspacep(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn isspacep(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let space = self.space(ptx);
         let a = self.source(ptx.operand(1), ScalarType::U64)?;
         let d = self.destination(ptx.operand(0))?;
-        let is_in = |space: Space, address: u64| (window(space)..window(space) + WINDOW_BYTES).contains(&address);
-        if space == Space::Shared {
+        let is_in = |space: PtxSpace, address: u64| (window(space)..window(space) + WINDOW_BYTES).contains(&address);
+        if space == PtxSpace::Shared {
             let own = self.shared_address(SHARED_WINDOW);
             self.compute2(d, [a, own], |address, own| u64::from((own..own + RANK_BYTES).contains(&address)));
             return Ok(());
         }
         self.compute1(d, a, move |address| {
-            let others = [Space::Shared, Space::Local, Space::Constant];
+            let others = [PtxSpace::Shared, PtxSpace::Local, PtxSpace::Constant];
             u64::from(match space {
-                Space::Global | Space::Generic => !others.into_iter().any(|other| is_in(other, address)),
+                PtxSpace::Global | PtxSpace::Generic => !others.into_iter().any(|other| is_in(other, address)),
                 _ => is_in(space, address),
             })
         });
@@ -130,7 +130,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes `createpolicy`. Policies are hints, so any value will do.
-    pub(crate) fn create_policy(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn create_policy(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let d = self.destination(ptx.operand(0))?;
         let source = if ptx.has(Modifier::Cvt) { self.source(ptx.operand(1), ScalarType::U64)? } else { self.zero() };
         self.copy(d, source);
@@ -138,7 +138,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes `ldmatrix`, `stmatrix`, `movmatrix` of 8 × 8 matrices of 16-bit elements.
-    pub(crate) fn matrix(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn matrix(&mut self, ptx: &PtxInst<'_>) -> Decode {
         if !ptx.has(Modifier::M8n8) || !ptx.has(Modifier::B16) {
             return self.unsupported(ptx);
         }
@@ -152,13 +152,13 @@ impl Decoder<'_> {
             Some(Modifier::X4) => 4,
             _ => 1,
         };
-        let nowhere = Address { space: Space::Shared, base: self.zero(), offset: 0, in_frame: false };
+        let nowhere = PtxAddress { space: PtxSpace::Shared, base: self.zero(), offset: 0, in_frame: false };
         let (address, registers, results) = match kind {
             MatrixKind::Load => (self.address_in_shared(ptx.operand(1), self.space(ptx))?, None, Some(ptx.operand(0))),
             MatrixKind::Store => (self.address_in_shared(ptx.operand(0), self.space(ptx))?, Some(ptx.operand(1)), None),
             MatrixKind::Move => (nowhere, Some(ptx.operand(1)), Some(ptx.operand(0))),
         };
-        let mut sources: Vec<Source> = Vec::new();
+        let mut sources: Vec<PtxSource> = Vec::new();
         for element in registers.map(|operand| self.elements(operand, count)).unwrap_or_default() {
             sources.push(self.source(element, ScalarType::B32)?);
         }
@@ -170,8 +170,8 @@ impl Decoder<'_> {
             return Err(Missing::new(format!("{} with this many registers", ptx.spelling())));
         }
         let transposed = ptx.has(Modifier::Trans);
-        let matrix = Matrix { kind, transposed, address, registers: sources.into(), destinations: destinations.into() };
-        self.push(Action::Matrix(Box::new(matrix)));
+        let matrix = MatrixTransfer { kind, transposed, address, registers: sources.into(), destinations: destinations.into() };
+        self.push(PtxAction::Matrix(Box::new(matrix)));
         Ok(())
     }
 }

@@ -8,8 +8,8 @@ use oriole_sem::sparse::SparseLayout;
 
 use super::float::mode;
 use super::integer::int_type;
-use super::{Decode, Decoder, Missing, Ptx};
-use crate::ptx::program::{Accumulator, Action, Element, Mma, QuadMma, Slot, Source, Sparsity};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
+use crate::ptx::program::{AccumulatorType, Element, Mma, PtxAction, PtxSource, PtxSparsity, QuadMma, RegisterSlot};
 
 /// Returns the element type of A or B.
 pub(super) fn element(ty: ScalarType) -> Option<Element> {
@@ -28,7 +28,7 @@ pub(super) fn element(ty: ScalarType) -> Option<Element> {
 }
 
 /// Returns `[m, n, k]` of a shape modifier such as `m16n8k32`.
-pub(super) fn shape(ptx: &Ptx<'_>) -> Option<[usize; 3]> {
+pub(super) fn shape(ptx: &PtxInst<'_>) -> Option<[usize; 3]> {
     let shape = |text: &str| -> Option<[usize; 3]> {
         let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
         let (n, k) = rest.split_once('k')?;
@@ -38,27 +38,27 @@ pub(super) fn shape(ptx: &Ptx<'_>) -> Option<[usize; 3]> {
 }
 
 /// Returns whether the matrix A of a product is sparse.
-pub(super) fn is_sparse(ptx: &Ptx<'_>) -> bool {
+pub(super) fn is_sparse(ptx: &PtxInst<'_>) -> bool {
     ptx.has(Modifier::Sp) || ptx.has(Modifier::SpOrderedMetadata) || ptx.form.opcode == Opcode::WgmmaMmaAsyncSp
 }
 
 /// The registers of D, and those of A, B and C.
-type Matrices = (Box<[Slot]>, [Box<[Source]>; 3]);
+type MatrixRegisters = (Box<[RegisterSlot]>, [Box<[PtxSource]>; 3]);
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Reads the metadata and the selector of a sparse matrix A from the operands at two positions.
-    pub(super) fn sparsity(&mut self, ptx: &Ptx<'_>, ty: ScalarType, depth: usize, positions: [usize; 2]) -> Decode<Sparsity> {
+    pub(super) fn sparsity(&mut self, ptx: &PtxInst<'_>, ty: ScalarType, depth: usize, positions: [usize; 2]) -> Decode<PtxSparsity> {
         let missing = || Missing::new(ptx.spelling());
         let [metadata, selector] = positions.map(|position| ptx.operand(position));
         let element_bits = element(ty).ok_or_else(missing)?.bits();
         let selector = self.literal(selector, ScalarType::U32).ok_or_else(missing)? as usize;
         // The metadata may be written in braces.
         let [metadata] = self.elements(metadata, 1)[..] else { return Err(missing()) };
-        Ok(Sparsity { layout: SparseLayout { element_bits, depth, selector }, metadata: self.source(metadata, ScalarType::B32)? })
+        Ok(PtxSparsity { layout: SparseLayout { element_bits, depth, selector }, metadata: self.source(metadata, ScalarType::B32)? })
     }
 
     /// Decodes `mma.sync`.
-    pub(crate) fn mma(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn mma(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let missing = || Missing::new(ptx.spelling());
         let types = ptx.types();
         let [d, a, b, c] = types[..] else { return self.unsupported(ptx) };
@@ -71,11 +71,11 @@ impl Decoder<'_> {
             return self.unsupported(ptx);
         }
         let accumulator = match (d, c) {
-            (ScalarType::F64, ScalarType::F64) => Accumulator::Double(mode(ptx)),
-            (ScalarType::F32, ScalarType::F32) => Accumulator::Single,
-            (ScalarType::F16, ScalarType::F16) => Accumulator::Half,
-            (ScalarType::S32, ScalarType::S32) if a == ScalarType::B1 => Accumulator::Bits { and: ptx.has(Modifier::And) },
-            (ScalarType::S32, ScalarType::S32) => Accumulator::Integer { clamps: ptx.has(Modifier::Satfinite) },
+            (ScalarType::F64, ScalarType::F64) => AccumulatorType::Double(mode(ptx)),
+            (ScalarType::F32, ScalarType::F32) => AccumulatorType::Single,
+            (ScalarType::F16, ScalarType::F16) => AccumulatorType::Half,
+            (ScalarType::S32, ScalarType::S32) if a == ScalarType::B1 => AccumulatorType::Bits { and: ptx.has(Modifier::And) },
+            (ScalarType::S32, ScalarType::S32) => AccumulatorType::Integer { clamps: ptx.has(Modifier::Satfinite) },
             _ => return self.unsupported(ptx),
         };
         let (destinations, [a_registers, b_registers, c_registers]) = self.matrices(ptx)?;
@@ -94,29 +94,29 @@ impl Decoder<'_> {
             c_registers,
             destinations,
         };
-        self.push(Action::Mma(Box::new([mma])));
+        self.push(PtxAction::Mma(Box::new([mma])));
         Ok(())
     }
 
     /// Decodes `mma.sync.m8n8k4` of f16.
-    fn quad_mma(&mut self, ptx: &Ptx<'_>, d: ScalarType, c: ScalarType) -> Decode {
+    fn quad_mma(&mut self, ptx: &PtxInst<'_>, d: ScalarType, c: ScalarType) -> Decode {
         let (destinations, [a_registers, b_registers, c_registers]) = self.matrices(ptx)?;
         let [a_is_by_rows, b_is_by_rows] = [FormSlot::Alayout, FormSlot::Blayout].map(|slot| ptx.get(slot) == Some(Modifier::Row));
         let [has_half_c, has_half_d] = [c, d].map(|ty| ty == ScalarType::F16);
         let mma = QuadMma { a_is_by_rows, b_is_by_rows, has_half_c, has_half_d, a_registers, b_registers, c_registers, destinations };
-        self.push(Action::QuadMma(Box::new(mma)));
+        self.push(PtxAction::QuadMma(Box::new(mma)));
         Ok(())
     }
 
     /// Returns the registers of D, and those of A, B and C.
-    fn matrices(&mut self, ptx: &Ptx<'_>) -> Decode<Matrices> {
-        let mut sources: [Vec<Source>; 3] = Default::default();
+    fn matrices(&mut self, ptx: &PtxInst<'_>) -> Decode<MatrixRegisters> {
+        let mut sources: [Vec<PtxSource>; 3] = Default::default();
         for (number, sources) in sources.iter_mut().enumerate() {
             for register in self.fragment(ptx.operand(number + 1)) {
                 sources.push(self.source(register, ScalarType::B64)?);
             }
         }
-        let mut destinations: Vec<Slot> = Vec::new();
+        let mut destinations: Vec<RegisterSlot> = Vec::new();
         for register in self.fragment(ptx.operand(0)) {
             destinations.push(self.destination(register)?);
         }

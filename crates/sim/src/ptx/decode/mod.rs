@@ -32,23 +32,23 @@ use oriole_ptx::types::{ScalarType, StateSpace};
 use oriole_support::{Architecture, Index, Name};
 use rustc_hash::FxHashMap;
 
-use super::finding::Error;
+use super::finding::PtxError;
 use super::program::{
-    Action, Builtin, CallTarget, FIRST_REGISTER, FIRST_TEMPORARY, FunctionCode, Guard, Kernel, Op, Passed, Program, Pure, Slot, Source,
-    Taint,
+    Builtin, CallTarget, FIRST_REGISTER, FIRST_TEMPORARY, FunctionCode, GuardPredicate, KernelAttributes, PassedParameter, PtxAction,
+    PtxOp, PtxProgram, PtxSource, Pure, RegisterSlot, Taint,
 };
-use super::variables::{Variables, member_stride, variable_bytes};
+use super::variables::{PtxVariables, member_stride, variable_bytes};
 
 /// An instruction as seen by the handlers.
 #[derive(Clone, Copy)]
-pub(crate) struct Ptx<'m> {
+pub(crate) struct PtxInst<'m> {
     pub(crate) form: &'m Form,
     pub(crate) operands: &'m [ast::Operand],
     /// Whether the module is for sm_10 to sm_13, whose single-precision instructions flush subnormal numbers without `.ftz`.
     pub(crate) flushes: bool,
 }
 
-impl Ptx<'_> {
+impl PtxInst<'_> {
     pub(crate) fn has(&self, modifier: Modifier) -> bool {
         if modifier == Modifier::Ftz && self.flushes {
             // Conversions to and from 64 bits never flush.
@@ -99,12 +99,12 @@ impl Missing {
 }
 
 /// Decodes a whole module; `text` is needed for line numbers only. A function with an unsupported feature fails only when it is called.
-pub(crate) fn decode(module: &Module, text: &[u8]) -> Result<Program, Error> {
+pub(crate) fn decode(module: &Module, text: &[u8]) -> Result<PtxProgram, PtxError> {
     let lines = LineIndex::new(text);
     let functions = Functions::of(module);
-    let unsupported = |feature: String| Error::Unsupported { feature, line: 0 };
-    let variables = Variables::new(module, &functions.number).map_err(unsupported)?;
-    let mut program = Program {
+    let unsupported = |feature: String| PtxError::Unsupported { feature, line: 0 };
+    let variables = PtxVariables::new(module, &functions.number).map_err(unsupported)?;
+    let mut program = PtxProgram {
         code: Vec::new(),
         functions: Vec::new(),
         pool: vec![0],
@@ -178,18 +178,18 @@ impl<'m> Functions<'m> {
 }
 
 /// The state of decoding one function.
-pub(crate) struct Decoder<'m> {
+pub(crate) struct FunctionDecoder<'m> {
     pub(crate) module: &'m Module,
     pub(crate) body: &'m Body,
     pub(crate) functions: &'m Functions<'m>,
-    pub(crate) program: &'m mut Program,
+    pub(crate) program: &'m mut PtxProgram,
     pub(crate) is_kernel: bool,
     /// The first slot of each register that is used; most declared registers are not.
-    slots: RefCell<FxHashMap<RegisterId, Slot>>,
+    slots: RefCell<FxHashMap<RegisterId, RegisterSlot>>,
     /// The next free slot.
-    next_slot: Cell<Slot>,
+    next_slot: Cell<RegisterSlot>,
     /// The next free temporary of the current instruction.
-    next_temporary: Slot,
+    next_temporary: RegisterSlot,
     /// Offset of each variable in the frame.
     frame: FxHashMap<VariableId, u32>,
     frame_bytes: u32,
@@ -202,7 +202,7 @@ pub(crate) struct Decoder<'m> {
     branches: Vec<(usize, Vec<LabelId>)>,
     /// Pool entry of each constant.
     pool_index: FxHashMap<u64, u32>,
-    guard: Option<Guard>,
+    guard: Option<GuardPredicate>,
     line: u32,
 }
 
@@ -210,14 +210,14 @@ pub(crate) struct Decoder<'m> {
 fn decode_function<'m>(
     module: &'m Module,
     functions: &'m Functions<'m>,
-    program: &'m mut Program,
+    program: &'m mut PtxProgram,
     lines: &LineIndex,
     function: &'m Function,
     body: &'m Body,
-) -> Result<FunctionCode, Error> {
+) -> Result<FunctionCode, PtxError> {
     let entry = program.code.len() as u32;
     let is_kernel = function.kind == FunctionKind::Entry;
-    let mut decoder = Decoder {
+    let mut decoder = FunctionDecoder {
         module,
         body,
         functions,
@@ -248,13 +248,13 @@ fn decode_function<'m>(
             Statement::Instruction(id) => decoder.instruction(id),
             _ => Ok(()),
         };
-        outcome.map_err(|Missing(feature)| Error::Unsupported { feature, line: decoder.line })?;
+        outcome.map_err(|Missing(feature)| PtxError::Unsupported { feature, line: decoder.line })?;
     }
     decoder.guard = None;
     let ending = decoder.ending();
     decoder.push(ending);
-    decoder.resolve_branches().map_err(|Missing(feature)| Error::Unsupported { feature, line: decoder.line })?;
-    let passed = |decoder: &Decoder<'_>, parameters: &[Parameter]| -> Box<[Passed]> {
+    decoder.resolve_branches().map_err(|Missing(feature)| PtxError::Unsupported { feature, line: decoder.line })?;
+    let passed = |decoder: &FunctionDecoder<'_>, parameters: &[Parameter]| -> Box<[PassedParameter]> {
         parameters.iter().map(|parameter| decoder.formal(parameter, open_parameter)).collect()
     };
     let (parameters, results) = if is_kernel {
@@ -280,7 +280,7 @@ pub(crate) fn slots_of(ty: ScalarType) -> u32 {
     if ty.bits() > 64 { 2 } else { 1 }
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Assigns frame offsets to local variables, function parameters and call parameters. Returns the parameter that is an array of unknown
     /// length, if any; it is placed at the end of the frame.
     fn place_variables(&mut self, function: &Function) -> Option<VariableId> {
@@ -321,7 +321,7 @@ impl Decoder<'_> {
     }
 
     /// Assigns offsets to the parameters of a kernel and collects its launch bounds.
-    fn place_kernel_parameters(&mut self, function: &Function) -> Kernel {
+    fn place_kernel_parameters(&mut self, function: &Function) -> KernelAttributes {
         let mut parameters = Vec::new();
         let mut end = 0_u32;
         for parameter in &function.parameters {
@@ -340,23 +340,23 @@ impl Decoder<'_> {
         let required_block = bounds.required_threads.as_ref().map(three);
         let most_threads =
             bounds.max_threads.as_ref().map(|sizes| three(sizes).iter().fold(1_u64, |threads, &size| threads.saturating_mul(size.into())));
-        Kernel { parameters, parameter_bytes: end, cluster, required_block, most_threads }
+        KernelAttributes { parameters, parameter_bytes: end, cluster, required_block, most_threads }
     }
 
     /// Describes a formal parameter or result for calls.
-    fn formal(&self, parameter: &Parameter, open: Option<VariableId>) -> Passed {
+    fn formal(&self, parameter: &Parameter, open: Option<VariableId>) -> PassedParameter {
         match *parameter {
             Parameter::Variable(id) => {
                 let offset = self.frame.get(&id).copied().unwrap_or(0);
                 let bytes = if open == Some(id) { 0 } else { variable_bytes(&self.module.variables[id]).unwrap_or(0) };
-                Passed::Frame { offset, bytes }
+                PassedParameter::Frame { offset, bytes }
             }
-            Parameter::Register { ty, lanes, declaration: Some(declaration), .. } => Passed::Registers {
+            Parameter::Register { ty, lanes, declaration: Some(declaration), .. } => PassedParameter::Registers {
                 first: self.slot(self.body.registers[declaration].first, 0),
                 count: lanes.max(1) * slots_of(ty) as u8,
                 bytes: register_bytes(ty),
             },
-            Parameter::Register { .. } => Passed::Nothing,
+            Parameter::Register { .. } => PassedParameter::Nothing,
         }
     }
 
@@ -368,7 +368,7 @@ impl Decoder<'_> {
     fn instruction(&mut self, id: InstructionId) -> Decode {
         let instruction = &self.body.instructions[id];
         let flushes = self.module.target.architecture() == Architecture::Tesla;
-        let ptx = Ptx { form: &self.module.forms[instruction.form], operands: self.body.operands_of(instruction), flushes };
+        let ptx = PtxInst { form: &self.module.forms[instruction.form], operands: self.body.operands_of(instruction), flushes };
         self.guard = None;
         self.next_temporary = FIRST_TEMPORARY;
         if let Some(guard) = instruction.guard {
@@ -376,23 +376,23 @@ impl Decoder<'_> {
                 ast::GuardSource::Register(register) => self.slot(register, 0),
                 ast::GuardSource::Special(special) => self.special(special)?,
             };
-            self.guard = Some(Guard { slot, negated: guard.negated });
+            self.guard = Some(GuardPredicate { slot, negated: guard.negated });
         }
         self.dispatch(&ptx)
     }
 
     /// Appends an operation with the guard of the current instruction.
-    pub(crate) fn push(&mut self, action: Action) {
-        self.program.code.push(Op { guard: self.guard, line: self.line, action });
+    pub(crate) fn push(&mut self, action: PtxAction) {
+        self.program.code.push(PtxOp { guard: self.guard, line: self.line, action });
     }
 
     /// Appends an operation without guard; it only prepares operands.
-    pub(crate) fn push_always(&mut self, action: Action) {
-        self.program.code.push(Op { guard: None, line: self.line, action });
+    pub(crate) fn push_always(&mut self, action: PtxAction) {
+        self.program.code.push(PtxOp { guard: None, line: self.line, action });
     }
 
     /// Returns a slot that is free until the next PTX instruction.
-    pub(crate) fn temporary(&mut self) -> Slot {
+    pub(crate) fn temporary(&mut self) -> RegisterSlot {
         if self.next_temporary == FIRST_REGISTER {
             return self.new_slots(1);
         }
@@ -401,90 +401,95 @@ impl Decoder<'_> {
     }
 
     /// Allocates consecutive slots and returns the first.
-    pub(crate) fn new_slots(&self, count: u32) -> Slot {
+    pub(crate) fn new_slots(&self, count: u32) -> RegisterSlot {
         self.next_slot.replace(self.next_slot.get() + count)
     }
 
     /// Returns a constant, with one pool entry per value.
-    pub(crate) fn constant(&mut self, bits: u64) -> Source {
+    pub(crate) fn constant(&mut self, bits: u64) -> PtxSource {
         let pool = &mut self.program.pool;
         let index = *self.pool_index.entry(bits).or_insert_with(|| {
             pool.push(bits);
             pool.len() as u32 - 1
         });
-        Source::pool(index)
+        PtxSource::pool(index)
     }
 
     /// Returns the address of a global variable, which is filled in when the program is loaded.
-    pub(crate) fn global_address(&mut self, number: u32, offset: i64) -> Source {
+    pub(crate) fn global_address(&mut self, number: u32, offset: i64) -> PtxSource {
         self.program.pool.push(0);
         let index = self.program.pool.len() as u32 - 1;
         self.program.global_addresses.push((index, number, offset));
-        Source::pool(index)
+        PtxSource::pool(index)
     }
 
     /// Returns an address in the shared memory of the block. The rank of the block in its cluster is added when the block runs.
-    pub(crate) fn shared_address(&mut self, offset: u64) -> Source {
+    pub(crate) fn shared_address(&mut self, offset: u64) -> PtxSource {
         self.program.pool.push(offset);
         let index = self.program.pool.len() as u32 - 1;
         self.program.shared_addresses.push(index);
-        Source::pool(index)
+        PtxSource::pool(index)
     }
 
     /// Returns the constant zero.
-    pub(crate) fn zero(&self) -> Source {
-        Source::pool(0)
+    pub(crate) fn zero(&self) -> PtxSource {
+        PtxSource::pool(0)
     }
 
-    fn padded(&self, sources: &[Source]) -> [Source; 5] {
+    fn padded(&self, sources: &[PtxSource]) -> [PtxSource; 5] {
         let mut all = [self.zero(); 5];
         all[..sources.len()].copy_from_slice(sources);
         all
     }
 
     /// Appends a computation with one result.
-    pub(crate) fn compute(&mut self, destination: Slot, sources: &[Source], function: Pure, taint: Taint) {
+    pub(crate) fn compute(&mut self, destination: RegisterSlot, sources: &[PtxSource], function: Pure, taint: Taint) {
         let sources = self.padded(sources);
-        self.push(Action::Compute { destination, sources, function, taint });
+        self.push(PtxAction::Compute { destination, sources, function, taint });
     }
 
     /// Appends a computation with one operand; any undefined bit makes the result undefined.
-    pub(crate) fn compute1(&mut self, destination: Slot, a: Source, f: impl Fn(u64) -> u64 + Send + Sync + 'static) {
+    pub(crate) fn compute1(&mut self, destination: RegisterSlot, a: PtxSource, f: impl Fn(u64) -> u64 + Send + Sync + 'static) {
         self.compute(destination, &[a], Pure::One(Box::new(f)), Taint::Whole);
     }
 
     /// Appends a computation with two operands; any undefined bit makes the result undefined.
-    pub(crate) fn compute2(&mut self, destination: Slot, s: [Source; 2], f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) {
+    pub(crate) fn compute2(&mut self, destination: RegisterSlot, s: [PtxSource; 2], f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) {
         self.compute(destination, &s, Pure::Two(Box::new(f)), Taint::Whole);
     }
 
     /// Appends a computation with three operands; any undefined bit makes the result undefined.
-    pub(crate) fn compute3(&mut self, destination: Slot, s: [Source; 3], f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static) {
+    pub(crate) fn compute3(
+        &mut self,
+        destination: RegisterSlot,
+        s: [PtxSource; 3],
+        f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static,
+    ) {
         self.compute(destination, &s, Pure::Three(Box::new(f)), Taint::Whole);
     }
 
     /// Appends a computation with up to five operands and two results.
     pub(crate) fn compute_pair(
         &mut self,
-        destinations: [Slot; 2],
-        sources: &[Source],
+        destinations: [RegisterSlot; 2],
+        sources: &[PtxSource],
         f: impl Fn(&[u64; 5]) -> [u64; 2] + Send + Sync + 'static,
     ) {
         self.compute(destinations[0], sources, Pure::Many(Box::new(f), destinations[1]), Taint::Whole);
     }
 
-    pub(crate) fn copy(&mut self, destination: Slot, source: Source) {
+    pub(crate) fn copy(&mut self, destination: RegisterSlot, source: PtxSource) {
         self.compute(destination, &[source], Pure::One(Box::new(|a| a)), Taint::Bits);
     }
 
     /// Returns an error that names the instruction.
-    pub(crate) fn unsupported<T>(&self, ptx: &Ptx<'_>) -> Decode<T> {
+    pub(crate) fn unsupported<T>(&self, ptx: &PtxInst<'_>) -> Decode<T> {
         Err(Missing::new(ptx.spelling()))
     }
 
     /// Calls the handler of the instruction's family.
     #[rustfmt::skip]
-    fn dispatch(&mut self, ptx: &Ptx<'_>) -> Decode {
+    fn dispatch(&mut self, ptx: &PtxInst<'_>) -> Decode {
         use Opcode::*;
         match ptx.form.opcode {
             Mov => self.mov(ptx),
@@ -516,10 +521,10 @@ impl Decoder<'_> {
             CpAsyncMbarrierArrive | MbarrierArrive | MbarrierArriveDrop | MbarrierCompleteTx | MbarrierExpectTx | MbarrierInit
             | MbarrierInval | MbarrierPendingCount | MbarrierTestWait | MbarrierTryWait => self.mbarrier(ptx),
             CpAsyncBulk | CpReduceAsyncBulk | CpAsyncBulkPrefetch | CpAsyncBulkCommitGroup | CpAsyncBulkWaitGroup => self.bulk(ptx),
-            Griddepcontrol | Setmaxnreg | CpAsyncBulkPrefetchTensor => { self.push(Action::Nothing); Ok(()) }
-            Prefetch | Prefetchu | Applypriority | Discard | Pmevent => { self.push(Action::Nothing); Ok(()) }
+            Griddepcontrol | Setmaxnreg | CpAsyncBulkPrefetchTensor => { self.push(PtxAction::Nothing); Ok(()) }
+            Prefetch | Prefetchu | Applypriority | Discard | Pmevent => { self.push(PtxAction::Nothing); Ok(()) }
             Createpolicy => self.create_policy(ptx),
-            Fence | Membar => { self.push(Action::Fence); Ok(()) }
+            Fence | Membar => { self.push(PtxAction::Fence); Ok(()) }
             Bra | BrxIdx | Call | Ret | Exit | Trap | Brkpt | Nanosleep | Bar | Barrier | Alloca | Stacksave | Stackrestore => {
                 self.control(ptx)
             }

@@ -4,13 +4,13 @@ use oriole_ptx::ast;
 use oriole_ptx::table::Slot as FormSlot;
 use oriole_ptx::types::ScalarType;
 
-use super::{Decode, Decoder, Missing, Ptx};
-use crate::ptx::program::{Pure, SINK, Slot, Source, Taint};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
+use crate::ptx::program::{PtxSource, Pure, RegisterSlot, SINK, Taint};
 use crate::ptx::variables::low_bits;
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes `mov`.
-    pub(crate) fn mov(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn mov(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let ty = ptx.ty();
         let (to, from) = (ptx.operand(0), ptx.operand(1));
         if let Some(vector) = ptx.get(FormSlot::Vec) {
@@ -38,7 +38,7 @@ impl Decoder<'_> {
     }
 
     /// Emits a copy of the lowest bits of a value.
-    fn copy_cut(&mut self, destination: Slot, source: Source, bits: u32) {
+    fn copy_cut(&mut self, destination: RegisterSlot, source: PtxSource, bits: u32) {
         let mask = low_bits(bits);
         self.compute(destination, &[source], Pure::One(Box::new(move |a| a & mask)), Taint::Follow);
     }
@@ -54,7 +54,7 @@ impl Decoder<'_> {
         }
         for (element, value) in self.elements(to, count).into_iter().zip(values) {
             let destination = self.destination(element)?;
-            self.copy(destination, Source::register(value));
+            self.copy(destination, PtxSource::register(value));
         }
         Ok(())
     }
@@ -69,18 +69,18 @@ impl Decoder<'_> {
         }
         let destination = self.destination(to)?;
         if ty == ScalarType::B128 {
-            let halves: Vec<Slot> = sources.chunks(sources.len() / 2).map(|half| self.packed(half, bits)).collect();
-            self.copy(destination, Source::register(halves[0]));
-            self.copy(destination + 1, Source::register(halves[1]));
+            let halves: Vec<RegisterSlot> = sources.chunks(sources.len() / 2).map(|half| self.packed(half, bits)).collect();
+            self.copy(destination, PtxSource::register(halves[0]));
+            self.copy(destination + 1, PtxSource::register(halves[1]));
             return Ok(());
         }
         let whole = self.packed(&sources, bits);
-        self.copy(destination, Source::register(whole));
+        self.copy(destination, PtxSource::register(whole));
         Ok(())
     }
 
     /// Emits code that packs elements into up to 64 bits, lowest first; returns the slot of the result.
-    fn packed(&mut self, sources: &[Source], bits: u32) -> Slot {
+    fn packed(&mut self, sources: &[PtxSource], bits: u32) -> RegisterSlot {
         let whole = self.temporary();
         let mask = low_bits(bits);
         self.compute(whole, &[sources[0]], Pure::One(Box::new(move |a| a & mask)), Taint::Follow);
@@ -88,7 +88,7 @@ impl Decoder<'_> {
             let shift = number as u32 * bits;
             let shifted = self.temporary();
             self.compute(shifted, &[source], Pure::One(Box::new(move |a| (a & mask) << shift)), Taint::Follow);
-            let both = [Source::register(whole), Source::register(shifted)];
+            let both = [PtxSource::register(whole), PtxSource::register(shifted)];
             self.compute(whole, &both, Pure::Two(Box::new(|a, b| a | b)), Taint::Bits);
         }
         whole
@@ -110,7 +110,7 @@ impl Decoder<'_> {
         for (&element, part) in elements.iter().zip(parts) {
             let destination = self.destination(element)?;
             if destination != SINK {
-                self.copy(destination, Source::register(part));
+                self.copy(destination, PtxSource::register(part));
             }
         }
         Ok(())

@@ -4,13 +4,13 @@ use oriole_ptx::ast::{self, AddressBase, RegisterId};
 use oriole_ptx::table::Component;
 use oriole_ptx::types::{ScalarType, StateSpace};
 
-use super::{Decode, Decoder, Missing, slots_of};
-use crate::ptx::program::{Action, Address, Pure, SINK, Slot, Source, Space, Taint};
-use crate::ptx::variables::{Home, constant_bits, function_address, integer_bits, low_bits};
+use super::{Decode, FunctionDecoder, Missing, slots_of};
+use crate::ptx::program::{PtxAction, PtxAddress, PtxSource, PtxSpace, Pure, RegisterSlot, SINK, Taint};
+use crate::ptx::variables::{VariableHome, constant_bits, function_address, integer_bits, low_bits};
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Returns the slot of a register, or of one element of a vector register.
-    pub(crate) fn slot(&self, register: RegisterId, element: u8) -> Slot {
+    pub(crate) fn slot(&self, register: RegisterId, element: u8) -> RegisterSlot {
         let declaration = self.body.declaration_of(register);
         let slots = slots_of(declaration.ty);
         let new = || self.new_slots(u32::from(declaration.lanes.max(1)) * slots);
@@ -27,7 +27,7 @@ impl Decoder<'_> {
     }
 
     /// Returns the slot of a destination.
-    pub(crate) fn destination(&self, operand: ast::Operand) -> Decode<Slot> {
+    pub(crate) fn destination(&self, operand: ast::Operand) -> Decode<RegisterSlot> {
         match operand {
             ast::Operand::Register(register) => Ok(self.slot(register, 0)),
             ast::Operand::Element(register, component) => Ok(self.slot(register, component.index().unwrap_or(0))),
@@ -48,7 +48,7 @@ impl Decoder<'_> {
     }
 
     /// Returns a source of up to 64 bits.
-    pub(crate) fn source(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<Source> {
+    pub(crate) fn source(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<PtxSource> {
         if ty == ScalarType::Pred {
             return self.predicate(operand);
         }
@@ -56,20 +56,20 @@ impl Decoder<'_> {
             return Ok(self.constant(bits));
         }
         match operand {
-            ast::Operand::Register(register) => Ok(Source::register(self.slot(register, 0))),
-            ast::Operand::Element(register, component) => Ok(Source::register(self.slot(register, component.index().unwrap_or(0)))),
-            ast::Operand::Special(special) => Ok(Source::register(self.special(special)?)),
+            ast::Operand::Register(register) => Ok(PtxSource::register(self.slot(register, 0))),
+            ast::Operand::Element(register, component) => Ok(PtxSource::register(self.slot(register, component.index().unwrap_or(0)))),
+            ast::Operand::Special(special) => Ok(PtxSource::register(self.special(special)?)),
             ast::Operand::Vector(list) if self.body.list(list).len() == 1 => self.source(self.body.list(list)[0], ty),
             _ => self.address_value(operand),
         }
     }
 
     /// Returns both halves of a 128-bit source, the lower one first.
-    pub(crate) fn halves(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<[Source; 2]> {
+    pub(crate) fn halves(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<[PtxSource; 2]> {
         match operand {
             ast::Operand::Register(register) if self.width(operand) == 128 => {
                 let low = self.slot(register, 0);
-                Ok([Source::register(low), Source::register(low + 1)])
+                Ok([PtxSource::register(low), PtxSource::register(low + 1)])
             }
             // A constant has 64 bits. ptxas puts zeros above, also where it is negative.
             ast::Operand::Integer(number) => Ok([self.constant(i64::from(number) as u64), self.zero()]),
@@ -78,20 +78,20 @@ impl Decoder<'_> {
     }
 
     /// Returns a predicate source, negated if the operand says so.
-    pub(crate) fn predicate(&mut self, operand: ast::Operand) -> Decode<Source> {
+    pub(crate) fn predicate(&mut self, operand: ast::Operand) -> Decode<PtxSource> {
         Ok(match operand {
-            ast::Operand::Register(register) => Source::register(self.slot(register, 0)),
+            ast::Operand::Register(register) => PtxSource::register(self.slot(register, 0)),
             ast::Operand::NotRegister(register) => {
-                let register = Source::register(self.slot(register, 0));
+                let register = PtxSource::register(self.slot(register, 0));
                 self.inverted(register)
             }
             ast::Operand::Integer(number) => self.constant(u64::from(number != 0)),
             ast::Operand::NotInteger(number) => self.constant(u64::from(number == 0)),
-            ast::Operand::Special(special) => Source::register(self.special(special)?),
+            ast::Operand::Special(special) => PtxSource::register(self.special(special)?),
             ast::Operand::Selected(list) => match *self.body.list(list) {
                 [ast::Operand::Special(special), ast::Operand::Minus] => {
                     let slot = self.special(special)?;
-                    self.inverted(Source::register(slot))
+                    self.inverted(PtxSource::register(slot))
                 }
                 _ => return Err(Missing::new("this operand as a predicate")),
             },
@@ -100,11 +100,11 @@ impl Decoder<'_> {
     }
 
     /// Emits the negation of a predicate.
-    fn inverted(&mut self, predicate: Source) -> Source {
+    fn inverted(&mut self, predicate: PtxSource) -> PtxSource {
         let destination = self.temporary();
         let sources = [predicate, self.zero(), self.zero(), self.zero(), self.zero()];
-        self.push_always(Action::Compute { destination, sources, function: Pure::One(Box::new(|a| a ^ 1)), taint: Taint::Bits });
-        Source::register(destination)
+        self.push_always(PtxAction::Compute { destination, sources, function: Pure::One(Box::new(|a| a ^ 1)), taint: Taint::Bits });
+        PtxSource::register(destination)
     }
 
     /// Returns the number of elements of an operand.
@@ -144,7 +144,7 @@ impl Decoder<'_> {
     }
 
     /// Returns the address that an operand without brackets denotes, in the space of its variable.
-    pub(crate) fn address_value(&mut self, operand: ast::Operand) -> Decode<Source> {
+    pub(crate) fn address_value(&mut self, operand: ast::Operand) -> Decode<PtxSource> {
         let (base, offset) = match operand {
             ast::Operand::Variable(id) => (AddressBase::Variable(id), 0),
             ast::Operand::AddressOf(position) => {
@@ -157,8 +157,8 @@ impl Decoder<'_> {
         let place = self.place(base, offset)?;
         if place.in_frame {
             let destination = self.temporary();
-            self.push_always(Action::FrameAddress { destination, offset: place.offset as u32 });
-            return Ok(Source::register(destination));
+            self.push_always(PtxAction::FrameAddress { destination, offset: place.offset as u32 });
+            return Ok(PtxSource::register(destination));
         }
         if place.offset == 0 {
             return Ok(place.base);
@@ -167,12 +167,12 @@ impl Decoder<'_> {
         let sources = [place.base, self.zero(), self.zero(), self.zero(), self.zero()];
         let offset = place.offset;
         let function = Pure::One(Box::new(move |a| a.wrapping_add_signed(offset)));
-        self.push_always(Action::Compute { destination, sources, function, taint: Taint::Whole });
-        Ok(Source::register(destination))
+        self.push_always(PtxAction::Compute { destination, sources, function, taint: Taint::Whole });
+        Ok(PtxSource::register(destination))
     }
 
     /// Returns the space of the variable in an address. Call parameters are in the frame, so they are local.
-    pub(crate) fn space_of_variable(&self, operand: ast::Operand) -> Option<Space> {
+    pub(crate) fn space_of_variable(&self, operand: ast::Operand) -> Option<PtxSpace> {
         let base = match operand {
             ast::Operand::Variable(id) => AddressBase::Variable(id),
             ast::Operand::AddressOf(position) | ast::Operand::Address(position) | ast::Operand::UnifiedAddress(position) => {
@@ -182,22 +182,22 @@ impl Decoder<'_> {
         };
         let (AddressBase::Variable(id) | AddressBase::VariableMember(id, _)) = base else { return None };
         Some(match self.module.variables[id].space {
-            StateSpace::Global | StateSpace::Tex => Space::Global,
-            StateSpace::Shared => Space::Shared,
-            StateSpace::Local => Space::Local,
-            StateSpace::Const => Space::Constant,
-            StateSpace::Param if self.frame.contains_key(&id) => Space::Local,
-            StateSpace::Param => Space::Parameter,
+            StateSpace::Global | StateSpace::Tex => PtxSpace::Global,
+            StateSpace::Shared => PtxSpace::Shared,
+            StateSpace::Local => PtxSpace::Local,
+            StateSpace::Const => PtxSpace::Constant,
+            StateSpace::Param if self.frame.contains_key(&id) => PtxSpace::Local,
+            StateSpace::Param => PtxSpace::Parameter,
         })
     }
 
     /// Returns base and offset of an address; its space is filled in by the caller.
-    fn place(&mut self, base: AddressBase, offset: i64) -> Decode<Address> {
-        let of = |base: Source, offset: i64, in_frame: bool| Address { space: Space::Generic, base, offset, in_frame };
+    fn place(&mut self, base: AddressBase, offset: i64) -> Decode<PtxAddress> {
+        let of = |base: PtxSource, offset: i64, in_frame: bool| PtxAddress { space: PtxSpace::Generic, base, offset, in_frame };
         Ok(match base {
-            AddressBase::Register(register) => of(Source::register(self.slot(register, 0)), offset, false),
+            AddressBase::Register(register) => of(PtxSource::register(self.slot(register, 0)), offset, false),
             AddressBase::Element(register, component) => {
-                of(Source::register(self.slot(register, component.index().unwrap_or(0))), offset, false)
+                of(PtxSource::register(self.slot(register, component.index().unwrap_or(0))), offset, false)
             }
             AddressBase::Absolute => of(self.zero(), offset, false),
             AddressBase::Variable(id) => self.variable_place(id, offset)?,
@@ -215,8 +215,8 @@ impl Decoder<'_> {
     }
 
     /// Returns the address of a variable.
-    fn variable_place(&mut self, id: ast::VariableId, offset: i64) -> Decode<Address> {
-        let of = |base: Source, offset: i64, in_frame: bool| Address { space: Space::Generic, base, offset, in_frame };
+    fn variable_place(&mut self, id: ast::VariableId, offset: i64) -> Decode<PtxAddress> {
+        let of = |base: PtxSource, offset: i64, in_frame: bool| PtxAddress { space: PtxSpace::Generic, base, offset, in_frame };
         if let Some(&start) = self.frame.get(&id) {
             return Ok(of(self.zero(), offset + i64::from(start), true));
         }
@@ -225,15 +225,15 @@ impl Decoder<'_> {
             return Ok(of(base, 0, false));
         }
         match self.program.variables.home(self.module, id) {
-            Some(Home::Global(number)) => {
+            Some(VariableHome::Global(number)) => {
                 let base = self.global_address(number, offset);
                 Ok(of(base, 0, false))
             }
-            Some(Home::Constant(start)) => {
+            Some(VariableHome::Constant(start)) => {
                 let base = self.constant((offset + i64::from(start)) as u64);
                 Ok(of(base, 0, false))
             }
-            Some(Home::Shared(start)) => {
+            Some(VariableHome::Shared(start)) => {
                 let base = self.shared_address((offset + i64::from(start)) as u64);
                 Ok(of(base, 0, false))
             }
@@ -245,7 +245,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes an address in brackets. If the space is generic or parameter, an address of a variable has the variable's own space.
-    pub(crate) fn address(&mut self, operand: ast::Operand, space: Space) -> Decode<Address> {
+    pub(crate) fn address(&mut self, operand: ast::Operand, space: PtxSpace) -> Decode<PtxAddress> {
         let position = match operand {
             ast::Operand::Address(position) | ast::Operand::UnifiedAddress(position) => position,
             ast::Operand::Bracket(list) => return self.address(self.body.list(list)[0], space),
@@ -255,18 +255,18 @@ impl Decoder<'_> {
         let variable_space = self.space_of_variable(operand);
         let place = self.place(address.base, address.offset)?;
         let space = match (space, variable_space) {
-            (Space::Generic | Space::Parameter, Some(own)) => own,
+            (PtxSpace::Generic | PtxSpace::Parameter, Some(own)) => own,
             (space, _) => space,
         };
-        Ok(Address { space, ..place })
+        Ok(PtxAddress { space, ..place })
     }
 
     /// Decodes the address of an instruction that accesses shared memory only. Without a state space it is generic; of a 32-bit register,
     /// which has no window, the value is the address in shared memory.
-    pub(crate) fn address_in_shared(&mut self, operand: ast::Operand, space: Space) -> Decode<Address> {
+    pub(crate) fn address_in_shared(&mut self, operand: ast::Operand, space: PtxSpace) -> Decode<PtxAddress> {
         let address = self.address(operand, space)?;
-        Ok(if address.space == Space::Generic && self.has_32_bit_base(operand) {
-            Address { space: Space::Shared, ..address }
+        Ok(if address.space == PtxSpace::Generic && self.has_32_bit_base(operand) {
+            PtxAddress { space: PtxSpace::Shared, ..address }
         } else {
             address
         })

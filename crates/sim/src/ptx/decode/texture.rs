@@ -6,13 +6,13 @@ use oriole_ptx::ast::{self, AddressBase, FormShape, ValueType};
 use oriole_ptx::table::{Opcode, Slot as FormSlot};
 use oriole_ptx::types::ScalarType;
 
-use super::{Decode, Decoder, Missing, Ptx};
-use crate::image::Outside;
-use crate::ptx::program::{Action, ImageAccess, ImageAccessKind, Slot, Source};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
+use crate::image::OutsideAccess;
+use crate::ptx::program::{ImageAccess, ImageAccessKind, PtxAction, PtxSource, RegisterSlot};
 use crate::sampling::Geometry;
 
 /// Returns the kind of texture that a modifier names; `None` for multisampled textures.
-fn geometry(ptx: &Ptx<'_>) -> Option<Geometry> {
+fn geometry(ptx: &PtxInst<'_>) -> Option<Geometry> {
     let (dimensions, arrangement) = match ptx.get(FormSlot::Geom)?.spelling() {
         "1d" => (1, Arrangement::Single),
         "2d" => (2, Arrangement::Single),
@@ -27,7 +27,7 @@ fn geometry(ptx: &Ptx<'_>) -> Option<Geometry> {
 }
 
 /// Returns the number of dimensions of a surface that a modifier names; `None` for arrays.
-fn dimensions(ptx: &Ptx<'_>) -> Option<usize> {
+fn dimensions(ptx: &PtxInst<'_>) -> Option<usize> {
     match ptx.get(FormSlot::Geom)?.spelling() {
         "1d" => Some(1),
         "2d" => Some(2),
@@ -37,24 +37,24 @@ fn dimensions(ptx: &Ptx<'_>) -> Option<usize> {
 }
 
 /// Returns whether an instruction has one of these modifiers.
-fn names(ptx: &Ptx<'_>, spellings: &[&str]) -> bool {
+fn names(ptx: &PtxInst<'_>, spellings: &[&str]) -> bool {
     ptx.form.modifiers.iter().any(|value| spellings.contains(&value.modifier.spelling()))
 }
 
-impl Decoder<'_> {
-    pub(crate) fn texture(&mut self, ptx: &Ptx<'_>) -> Decode {
+impl FunctionDecoder<'_> {
+    pub(crate) fn texture(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let access = match ptx.form.opcode {
             Opcode::Tex => self.fetch(ptx)?,
             Opcode::Tld4 => self.gather(ptx)?,
             Opcode::Suld | Opcode::Sust => self.surface(ptx)?,
             _ => self.query(ptx)?,
         };
-        self.push(Action::Image(Box::new(access)));
+        self.push(PtxAction::Image(Box::new(access)));
         Ok(())
     }
 
     /// Decodes a handle in a register.
-    fn handle(&mut self, operand: ast::Operand) -> Decode<Source> {
+    fn handle(&mut self, operand: ast::Operand) -> Decode<PtxSource> {
         match operand {
             ast::Operand::Register(_) => self.source(operand, ScalarType::U64),
             ast::Operand::Bracket(list) => self.handle(self.body.list(list)[0]),
@@ -69,12 +69,12 @@ impl Decoder<'_> {
     /// Decodes `[handle, {x, y, z}]`, or `[handle, {index, x, y}]`. `count` coordinates are read, and have type `ty`.
     fn image_place(
         &mut self,
-        ptx: &Ptx<'_>,
+        ptx: &PtxInst<'_>,
         operand: ast::Operand,
         ty: ScalarType,
         has_index: bool,
         count: usize,
-    ) -> Decode<(Source, Vec<Source>)> {
+    ) -> Decode<(PtxSource, Vec<PtxSource>)> {
         let ast::Operand::Bracket(list) = operand else { return self.unsupported(ptx) };
         let &[handle, vector] = self.body.list(list) else { return Err(Missing::new("a separate sampler")) };
         let handle = self.handle(handle)?;
@@ -87,7 +87,7 @@ impl Decoder<'_> {
     }
 
     /// Returns the registers of a vector that are written; `None` for `_`.
-    fn written(&self, operand: ast::Operand, count: usize) -> Decode<Box<[Option<Slot>]>> {
+    fn written(&self, operand: ast::Operand, count: usize) -> Decode<Box<[Option<RegisterSlot>]>> {
         let slot = |element: ast::Operand| match element {
             ast::Operand::Sink => Ok(None),
             _ => self.destination(element).map(Some),
@@ -96,7 +96,7 @@ impl Decoder<'_> {
     }
 
     /// Decodes the operands from position `first` on: none, or offsets of a number of dimensions. A value to compare with is refused.
-    fn offsets(&mut self, ptx: &Ptx<'_>, first: usize, dimensions: usize) -> Decode<Box<[Source]>> {
+    fn offsets(&mut self, ptx: &PtxInst<'_>, first: usize, dimensions: usize) -> Decode<Box<[PtxSource]>> {
         let Some(&operand) = ptx.operands.get(first) else { return Ok(Box::default()) };
         let is_float = |shape: &FormShape| matches!(shape, FormShape::Value(value) if value.ty == ValueType::Scalar(ScalarType::F32));
         if ptx.operands.len() > first + 1 || ptx.form.operands.get(first).is_none_or(|form| is_float(&form.shape)) {
@@ -106,7 +106,7 @@ impl Decoder<'_> {
         elements.map(|offset| self.source(offset, ScalarType::S32)).collect()
     }
 
-    fn fetch(&mut self, ptx: &Ptx<'_>) -> Decode<ImageAccess> {
+    fn fetch(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
         let (&[to, from], Some(geometry)) = (ptx.types().as_slice(), geometry(ptx)) else { return self.unsupported(ptx) };
         let [has_level, has_gradient] = ["level", "grad"].map(|name| names(ptx, &[name]));
         // The level is one operand, derivatives are two; offsets and comparisons follow.
@@ -127,7 +127,7 @@ impl Decoder<'_> {
         Ok(ImageAccess { kind, handle, coordinates, level, has_gradient, offsets, destinations, values: Box::default() })
     }
 
-    fn gather(&mut self, ptx: &Ptx<'_>) -> Decode<ImageAccess> {
+    fn gather(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
         let Some(geometry) = geometry(ptx) else { return self.unsupported(ptx) };
         let component = ["r", "g", "b", "a"].iter().position(|name| ptx.get(FormSlot::Comp).is_some_and(|found| found.spelling() == *name));
         let Some(component) = component else { return self.unsupported(ptx) };
@@ -141,11 +141,11 @@ impl Decoder<'_> {
         Ok(ImageAccess { kind, handle, coordinates, level: None, has_gradient: false, offsets, destinations, values: Box::default() })
     }
 
-    fn surface(&mut self, ptx: &Ptx<'_>) -> Decode<ImageAccess> {
+    fn surface(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
         let outside = match () {
-            () if names(ptx, &["trap"]) => Outside::Trap,
-            () if names(ptx, &["clamp"]) => Outside::Clamp,
-            () if names(ptx, &["zero"]) => Outside::Zero,
+            () if names(ptx, &["trap"]) => OutsideAccess::Trap,
+            () if names(ptx, &["clamp"]) => OutsideAccess::Clamp,
+            () if names(ptx, &["zero"]) => OutsideAccess::Zero,
             () => return self.unsupported(ptx),
         };
         if !names(ptx, &["b"]) {
@@ -158,7 +158,7 @@ impl Decoder<'_> {
         let Some(dimensions) = dimensions(ptx) else { return self.unsupported(ptx) };
         let (handle, coordinates) = self.image_place(ptx, place, ScalarType::S32, false, dimensions)?;
         let count = self.lanes(vector);
-        let (mut destinations, mut values): (Box<[Option<Slot>]>, Box<[Source]>) = Default::default();
+        let (mut destinations, mut values): (Box<[Option<RegisterSlot>]>, Box<[PtxSource]>) = Default::default();
         if is_load {
             destinations = self.written(vector, count)?;
         } else {
@@ -169,7 +169,7 @@ impl Decoder<'_> {
         Ok(ImageAccess { kind, handle, coordinates, level: None, has_gradient: false, offsets: Box::default(), destinations, values })
     }
 
-    fn query(&mut self, ptx: &Ptx<'_>) -> Decode<ImageAccess> {
+    fn query(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
         let axes = ["width", "height", "depth"];
         let axis = axes.iter().position(|axis| names(ptx, &[axis]));
         let (Some(axis), 2) = (axis, ptx.operands.len()) else { return self.unsupported(ptx) };

@@ -6,18 +6,18 @@ use oriole_ptx::types::ScalarType;
 use oriole_sem::video::{BitRange, MultiplyAdd, Operation, Scalar, Secondary, Simd};
 
 use super::compare::comparison;
-use super::{Decode, Decoder, Missing, Ptx};
-use crate::ptx::program::Source;
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
+use crate::ptx::program::PtxSource;
 
 /// An operand with the signs and selectors of video instructions.
-struct VideoOperand {
+struct PtxVideoOperand {
     operand: ast::Operand,
     selector: Option<String>,
     is_negated: bool,
 }
 
 /// Returns the primary operation and the number of lanes; 1 lane means a scalar instruction.
-fn operation(ptx: &Ptx<'_>) -> Decode<(Operation, usize)> {
+fn operation(ptx: &PtxInst<'_>) -> Decode<(Operation, usize)> {
     let name = ptx.form.opcode.spelling();
     let lanes = match name.as_bytes().last() {
         Some(b'2') => 2,
@@ -41,25 +41,25 @@ fn operation(ptx: &Ptx<'_>) -> Decode<(Operation, usize)> {
 }
 
 /// Returns whether destination, first and second source are signed; the destination of `vset` is not.
-fn signedness(ptx: &Ptx<'_>) -> [bool; 3] {
+fn signedness(ptx: &PtxInst<'_>) -> [bool; 3] {
     [FormSlot::Dtype, FormSlot::Atype, FormSlot::Btype].map(|slot| ptx.form.scalar_type(slot).is_some_and(ScalarType::is_signed))
 }
 
-impl Decoder<'_> {
-    fn video_operand(&self, operand: ast::Operand) -> VideoOperand {
+impl FunctionDecoder<'_> {
+    fn video_operand(&self, operand: ast::Operand) -> PtxVideoOperand {
         let ast::Operand::Selected(list) = operand else {
-            return VideoOperand { operand, selector: None, is_negated: false };
+            return PtxVideoOperand { operand, selector: None, is_negated: false };
         };
         let parts = self.body.list(list);
         let name = |part: &ast::Operand| match *part {
             ast::Operand::Selector(name) => Some(self.module.name(name).to_owned()),
             _ => None,
         };
-        VideoOperand { operand: parts[0], selector: parts.iter().find_map(name), is_negated: parts.contains(&ast::Operand::Minus) }
+        PtxVideoOperand { operand: parts[0], selector: parts.iter().find_map(name), is_negated: parts.contains(&ast::Operand::Minus) }
     }
 
     /// Returns the sources, the third one zero if it is not written.
-    fn video_sources(&mut self, operands: &[VideoOperand]) -> Decode<[Source; 3]> {
+    fn video_sources(&mut self, operands: &[PtxVideoOperand]) -> Decode<[PtxSource; 3]> {
         let mut sources = [self.zero(); 3];
         for (source, operand) in sources.iter_mut().zip(&operands[1..]) {
             *source = self.source(operand.operand, ScalarType::U32)?;
@@ -68,8 +68,8 @@ impl Decoder<'_> {
     }
 
     /// Decodes a video instruction.
-    pub(crate) fn video(&mut self, ptx: &Ptx<'_>) -> Decode {
-        let operands: Vec<VideoOperand> = ptx.operands.iter().map(|&operand| self.video_operand(operand)).collect();
+    pub(crate) fn video(&mut self, ptx: &PtxInst<'_>) -> Decode {
+        let operands: Vec<PtxVideoOperand> = ptx.operands.iter().map(|&operand| self.video_operand(operand)).collect();
         let sources = self.video_sources(&operands)?;
         let destination = self.destination(operands[0].operand)?;
         if ptx.form.opcode == Opcode::Vmad {
@@ -88,14 +88,14 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn video_part(&self, ptx: &Ptx<'_>, operand: &VideoOperand) -> Decode<BitRange> {
+    fn video_part(&self, ptx: &PtxInst<'_>, operand: &PtxVideoOperand) -> Decode<BitRange> {
         match &operand.selector {
             Some(selector) => BitRange::of_selector(selector).ok_or_else(|| Missing::new(ptx.spelling())),
             None => Ok(BitRange::WORD),
         }
     }
 
-    fn video_product(&self, ptx: &Ptx<'_>, operands: &[VideoOperand]) -> Decode<MultiplyAdd> {
+    fn video_product(&self, ptx: &PtxInst<'_>, operands: &[PtxVideoOperand]) -> Decode<MultiplyAdd> {
         let [_, a, b] = signedness(ptx);
         Ok(MultiplyAdd {
             signed: [a, b],
@@ -112,7 +112,7 @@ impl Decoder<'_> {
         })
     }
 
-    fn video_scalar(&self, ptx: &Ptx<'_>, operation: Operation, operands: &[VideoOperand]) -> Decode<Scalar> {
+    fn video_scalar(&self, ptx: &PtxInst<'_>, operation: Operation, operands: &[PtxVideoOperand]) -> Decode<Scalar> {
         let secondary = match ptx.get(FormSlot::Op2) {
             Some(Modifier::Add) => Secondary::Add,
             Some(Modifier::Min) => Secondary::Minimum,
@@ -124,7 +124,7 @@ impl Decoder<'_> {
         Ok(Scalar { operation, signed: signedness(ptx), parts, saturate: ptx.has(Modifier::Sat), secondary })
     }
 
-    fn video_lanes(&self, ptx: &Ptx<'_>, operation: Operation, lanes: usize, operands: &[VideoOperand]) -> Simd {
+    fn video_lanes(&self, ptx: &PtxInst<'_>, operation: Operation, lanes: usize, operands: &[PtxVideoOperand]) -> Simd {
         let defaults = if lanes == 2 { ["h10", "h10", "h32"] } else { ["b3210", "b3210", "b7654"] };
         let name = |position: usize| operands[position].selector.as_deref().unwrap_or(defaults[position]);
         Simd {

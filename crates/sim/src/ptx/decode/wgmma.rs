@@ -8,8 +8,8 @@ use oriole_sem::warpgroup::{Arithmetic, Major};
 
 use super::integer::int_type;
 use super::mma::{is_sparse, shape};
-use super::{Decode, Decoder, Missing, Ptx};
-use crate::ptx::program::{Action, GroupMatrix, GroupProduct, Source};
+use super::{Decode, FunctionDecoder, Missing, PtxInst};
+use crate::ptx::program::{GroupMatrix, GroupProduct, PtxAction, PtxSource};
 
 /// Returns the format of an 8-bit float.
 fn eight_bit_format(ty: ScalarType) -> Option<Format> {
@@ -21,7 +21,7 @@ fn eight_bit_format(ty: ScalarType) -> Option<Format> {
 }
 
 /// Returns the arithmetic of a product.
-fn arithmetic(ptx: &Ptx<'_>, negates: bool) -> Option<Arithmetic> {
+fn arithmetic(ptx: &PtxInst<'_>, negates: bool) -> Option<Arithmetic> {
     let types = ptx.types();
     let [d, a, b] = types[..] else { return None };
     let floats = |formats, bits, unused| Arithmetic::floats(formats, bits, unused, d == ScalarType::F32, negates);
@@ -35,21 +35,21 @@ fn arithmetic(ptx: &Ptx<'_>, negates: bool) -> Option<Arithmetic> {
     })
 }
 
-impl Decoder<'_> {
+impl FunctionDecoder<'_> {
     /// Decodes `wgmma`. The interpreter computes a product at once, so fences, groups and waits do nothing.
-    pub(crate) fn warpgroup(&mut self, ptx: &Ptx<'_>) -> Decode {
+    pub(crate) fn warpgroup(&mut self, ptx: &PtxInst<'_>) -> Decode {
         self.converge();
         match ptx.form.opcode {
             Opcode::WgmmaMmaAsync | Opcode::WgmmaMmaAsyncSp => self.group_product(ptx),
             Opcode::WgmmaFence | Opcode::WgmmaCommitGroup | Opcode::WgmmaWaitGroup => {
-                self.push(Action::Nothing);
+                self.push(PtxAction::Nothing);
                 Ok(())
             }
             _ => self.unsupported(ptx),
         }
     }
 
-    fn group_product(&mut self, ptx: &Ptx<'_>) -> Decode {
+    fn group_product(&mut self, ptx: &PtxInst<'_>) -> Decode {
         let missing = || Missing::new(ptx.spelling());
         let [_, columns, depth] = shape(ptx).ok_or_else(missing)?;
         // Metadata and selector of a sparse matrix follow the matrices.
@@ -89,12 +89,12 @@ impl Decoder<'_> {
             accumulator: self.sources_of(&accumulator)?,
             destinations: destinations.into(),
         };
-        self.push(Action::GroupProduct(Box::new(product)));
+        self.push(PtxAction::GroupProduct(Box::new(product)));
         Ok(())
     }
 
     /// Returns registers as sources.
-    fn sources_of(&mut self, registers: &[ast::Operand]) -> Decode<Box<[Source]>> {
+    fn sources_of(&mut self, registers: &[ast::Operand]) -> Decode<Box<[PtxSource]>> {
         registers.iter().map(|&register| self.source(register, ScalarType::B64)).collect()
     }
 }

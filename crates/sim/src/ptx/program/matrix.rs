@@ -4,15 +4,15 @@ use oriole_sem::sparse::SparseLayout;
 use oriole_sem::warpgroup::{Arithmetic, Major};
 use oriole_sem::{Format, Int, Mode};
 
-use super::{Address, Slot, Source};
+use super::{PtxAddress, PtxSource, RegisterSlot};
 
 /// `ldmatrix`, `stmatrix`, `movmatrix`
-pub(crate) struct Matrix {
+pub(crate) struct MatrixTransfer {
     pub(crate) kind: MatrixKind,
     pub(crate) transposed: bool,
-    pub(crate) address: Address,
-    pub(crate) registers: Box<[Source]>,
-    pub(crate) destinations: Box<[Slot]>,
+    pub(crate) address: PtxAddress,
+    pub(crate) registers: Box<[PtxSource]>,
+    pub(crate) destinations: Box<[RegisterSlot]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub(crate) enum MatrixKind {
 
 /// The distribution of a matrix of `wmma` over the registers of a warp (`run/fragment.rs`).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fragment {
-    pub(crate) role: Role,
+pub(crate) struct WmmaFragment {
+    pub(crate) role: MatrixRole,
     /// Length of the rows of A and the columns of B.
     pub(crate) depth: usize,
     /// Bits of an element in memory.
@@ -38,7 +38,7 @@ pub(crate) struct Fragment {
 
 /// What a matrix of `wmma` is for the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum MatrixRole {
     /// The operand of which the machine takes 16 lines at once, or 8 if it has no more.
     First { lines: usize },
     /// The operand of which the machine takes 8 lines at once.
@@ -49,15 +49,15 @@ pub(crate) enum Role {
 
 /// `wmma.load` or `wmma.store`
 pub(crate) struct FragmentMove {
-    pub(crate) fragment: Fragment,
-    pub(crate) address: Address,
+    pub(crate) fragment: WmmaFragment,
+    pub(crate) address: PtxAddress,
     /// Distance of rows or columns in memory, in elements.
-    pub(crate) stride: Source,
+    pub(crate) stride: PtxSource,
     pub(crate) is_row_major: bool,
     /// The registers that are stored; none for a load.
-    pub(crate) sources: Box<[Source]>,
+    pub(crate) sources: Box<[PtxSource]>,
     /// The registers that are loaded; none for a store.
-    pub(crate) destinations: Box<[Slot]>,
+    pub(crate) destinations: Box<[RegisterSlot]>,
 }
 
 /// `mma.sync`, or a part of `wmma.mma`
@@ -68,16 +68,16 @@ pub(crate) struct Mma {
     pub(crate) depth: usize,
     pub(crate) a: Element,
     pub(crate) b: Element,
-    pub(crate) accumulator: Accumulator,
+    pub(crate) accumulator: AccumulatorType,
     /// Whether C and D are pairs of halves, although the sum has single precision.
     pub(crate) has_half_c: bool,
     pub(crate) has_half_d: bool,
     /// For a sparse matrix A: which of its elements are stored.
-    pub(crate) sparsity: Option<Sparsity>,
-    pub(crate) a_registers: Box<[Source]>,
-    pub(crate) b_registers: Box<[Source]>,
-    pub(crate) c_registers: Box<[Source]>,
-    pub(crate) destinations: Box<[Slot]>,
+    pub(crate) sparsity: Option<PtxSparsity>,
+    pub(crate) a_registers: Box<[PtxSource]>,
+    pub(crate) b_registers: Box<[PtxSource]>,
+    pub(crate) c_registers: Box<[PtxSource]>,
+    pub(crate) destinations: Box<[RegisterSlot]>,
 }
 
 /// `mma.sync.m8n8k4` of f16: four products, each of eight threads
@@ -86,17 +86,17 @@ pub(crate) struct QuadMma {
     pub(crate) b_is_by_rows: bool,
     pub(crate) has_half_c: bool,
     pub(crate) has_half_d: bool,
-    pub(crate) a_registers: Box<[Source]>,
-    pub(crate) b_registers: Box<[Source]>,
-    pub(crate) c_registers: Box<[Source]>,
-    pub(crate) destinations: Box<[Slot]>,
+    pub(crate) a_registers: Box<[PtxSource]>,
+    pub(crate) b_registers: Box<[PtxSource]>,
+    pub(crate) c_registers: Box<[PtxSource]>,
+    pub(crate) destinations: Box<[RegisterSlot]>,
 }
 
 /// The form of a sparse matrix A and the register with the metadata of each thread.
 #[derive(Clone, Copy)]
-pub(crate) struct Sparsity {
+pub(crate) struct PtxSparsity {
     pub(crate) layout: SparseLayout,
-    pub(crate) metadata: Source,
+    pub(crate) metadata: PtxSource,
 }
 
 /// `wgmma.mma_async`
@@ -108,20 +108,20 @@ pub(crate) struct GroupProduct {
     pub(crate) arithmetic: Arithmetic,
     pub(crate) a: GroupMatrix,
     /// For a sparse matrix A: which of its elements are stored.
-    pub(crate) sparsity: Option<Sparsity>,
+    pub(crate) sparsity: Option<PtxSparsity>,
     /// Descriptor of B.
-    pub(crate) b: Source,
+    pub(crate) b: PtxSource,
     pub(crate) b_major: Major,
     /// Predicate under which the old accumulator is added.
-    pub(crate) adds: Source,
-    pub(crate) accumulator: Box<[Source]>,
-    pub(crate) destinations: Box<[Slot]>,
+    pub(crate) adds: PtxSource,
+    pub(crate) accumulator: Box<[PtxSource]>,
+    pub(crate) destinations: Box<[RegisterSlot]>,
 }
 
 /// The matrix A of `wgmma.mma_async`.
 pub(crate) enum GroupMatrix {
-    Registers(Box<[Source]>),
-    Shared { descriptor: Source, major: Major },
+    Registers(Box<[PtxSource]>),
+    Shared { descriptor: PtxSource, major: Major },
 }
 
 /// The type of the elements of A or B.
@@ -139,7 +139,7 @@ pub(crate) enum Element {
 
 /// The type of the accumulator, and how products are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Accumulator {
+pub(crate) enum AccumulatorType {
     Half,
     Single,
     Double(Mode),

@@ -2,15 +2,15 @@
 
 use smallvec::SmallVec;
 
-use super::block::Block;
+use super::block::PtxBlock;
 use super::races::SharedAccess;
-use super::warp::{Warp, lanes_of};
-use super::{Machine, Stop};
-use crate::memory::{Fault, FaultKind};
+use super::warp::{PtxWarp, lanes_of};
+use super::{LaunchState, Stop};
+use crate::memory::{AccessFault, FaultKind};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{
-    Address, Atomic, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, PARAMETER_WINDOW, RANK_SHIFT, SHARED_WINDOW, Space, Store,
-    WINDOW_BYTES,
+    CONSTANT_WINDOW, LOCAL_WINDOW, Load, MatrixKind, MatrixTransfer, PARAMETER_WINDOW, PtxAddress, PtxAtomic, PtxSpace, RANK_SHIFT,
+    SHARED_WINDOW, Store, WINDOW_BYTES,
 };
 
 /// The bytes of an access.
@@ -20,41 +20,44 @@ pub(crate) type Bytes = SmallVec<[u8; 32]>;
 /// block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryLocation {
-    pub(crate) space: Space,
+    pub(crate) space: PtxSpace,
     pub(crate) address: u64,
 }
 
 impl MemoryLocation {
     /// Resolves an address; a generic one is resolved by the window it is in.
-    pub(crate) fn of(space: Space, address: u64) -> MemoryLocation {
+    pub(crate) fn of(space: PtxSpace, address: u64) -> MemoryLocation {
         match space {
-            Space::Generic => {}
-            Space::SharedCluster => return MemoryLocation { space: Space::Shared, address },
+            PtxSpace::Generic => {}
+            PtxSpace::SharedCluster => return MemoryLocation { space: PtxSpace::Shared, address },
             _ => return MemoryLocation { space, address },
         }
         let windows = [
-            (Space::Shared, SHARED_WINDOW),
-            (Space::Local, LOCAL_WINDOW),
-            (Space::Constant, CONSTANT_WINDOW),
-            (Space::Parameter, PARAMETER_WINDOW),
+            (PtxSpace::Shared, SHARED_WINDOW),
+            (PtxSpace::Local, LOCAL_WINDOW),
+            (PtxSpace::Constant, CONSTANT_WINDOW),
+            (PtxSpace::Parameter, PARAMETER_WINDOW),
         ];
         let found = windows.into_iter().find(|(_, start)| address.wrapping_sub(*start) < WINDOW_BYTES);
-        found.map_or(MemoryLocation { space: Space::Global, address }, |(space, start)| MemoryLocation { space, address: address - start })
+        found.map_or(MemoryLocation { space: PtxSpace::Global, address }, |(space, start)| MemoryLocation {
+            space,
+            address: address - start,
+        })
     }
 
     fn space_name(self) -> &'static str {
         match self.space {
-            Space::Generic | Space::Global => "global",
-            Space::Shared | Space::SharedCluster => "shared",
-            Space::Local => "local",
-            Space::Constant => "constant",
-            Space::Parameter => "parameter",
+            PtxSpace::Generic | PtxSpace::Global => "global",
+            PtxSpace::Shared | PtxSpace::SharedCluster => "shared",
+            PtxSpace::Local => "local",
+            PtxSpace::Constant => "constant",
+            PtxSpace::Parameter => "parameter",
         }
     }
 
     /// Returns the key of a location in the race checker's table of synchronizing locations; shared and global ones never collide.
     fn key(self) -> u64 {
-        if self.space == Space::Shared { SHARED_WINDOW + self.address } else { self.address }
+        if self.space == PtxSpace::Shared { SHARED_WINDOW + self.address } else { self.address }
     }
 }
 
@@ -78,8 +81,8 @@ fn no_block(rank: u32) -> String {
 }
 
 /// Describes a fault of global memory.
-fn global_refusal(fault: &Fault) -> (FindingKind, String) {
-    let Fault { address, bytes, kind, near } = fault;
+fn global_refusal(fault: &AccessFault) -> (FindingKind, String) {
+    let AccessFault { address, bytes, kind, near } = fault;
     let near = match near {
         Some((name, offset)) => format!(", {offset} bytes after the start of {name}"),
         None => String::new(),
@@ -92,9 +95,16 @@ fn global_refusal(fault: &Fault) -> (FindingKind, String) {
     }
 }
 
-impl Warp {
+impl PtxWarp {
     /// Computes the location a thread accesses.
-    pub(crate) fn place(&self, machine: &mut Machine<'_>, block: &Block, lane: usize, address: &Address, line: u32) -> MemoryLocation {
+    pub(crate) fn place(
+        &self,
+        machine: &mut LaunchState<'_>,
+        block: &PtxBlock,
+        lane: usize,
+        address: &PtxAddress,
+        line: u32,
+    ) -> MemoryLocation {
         if machine.options.undefined_values && self.read_undefined(address.base, lane) != 0 {
             machine.uninitialized(block, self, lane, line, "the address of this access was never written");
         }
@@ -102,11 +112,11 @@ impl Warp {
         let base = self.read(&machine.pool, address.base, lane);
         let sum = base.wrapping_add_signed(address.offset).wrapping_add(frame);
         // Shared and local memory have addresses of 32 bits: a register may hold -64 if the offset is 64 or more.
-        let wraps = matches!(address.space, Space::Shared | Space::SharedCluster | Space::Local) && u32::try_from(base).is_ok();
+        let wraps = matches!(address.space, PtxSpace::Shared | PtxSpace::SharedCluster | PtxSpace::Local) && u32::try_from(base).is_ok();
         let place = MemoryLocation::of(address.space, if wraps { u64::from(sum as u32) } else { sum });
         // An address without a rank is in the block of the thread.
         match place.address >> RANK_SHIFT {
-            rank if address.space != Space::Shared || machine.cluster_blocks == 1 || rank == u64::from(block.rank) => place,
+            rank if address.space != PtxSpace::Shared || machine.cluster_blocks == 1 || rank == u64::from(block.rank) => place,
             0 => MemoryLocation { address: place.address | u64::from(block.rank) << RANK_SHIFT, ..place },
             rank => {
                 let message = format!("the address is in block {rank} of the cluster; this needs an access to `.shared::cluster`");
@@ -119,8 +129,8 @@ impl Warp {
     /// Reads memory: returns the bytes, and for each byte the mask of its undefined bits.
     pub(crate) fn peek(
         &self,
-        machine: &mut Machine<'_>,
-        block: &Block,
+        machine: &mut LaunchState<'_>,
+        block: &PtxBlock,
         lane: usize,
         mut place: MemoryLocation,
         bytes: usize,
@@ -128,14 +138,14 @@ impl Warp {
     ) -> Result<(Bytes, Bytes), Stop> {
         let mut start = place.address as usize;
         let (contents, undefined): (&[u8], &[u8]) = match place.space {
-            Space::Global | Space::Generic => match machine.memory.read(place.address, bytes) {
+            PtxSpace::Global | PtxSpace::Generic => match machine.memory.read(place.address, bytes) {
                 Ok(found) => return Ok((Bytes::from_slice(found), Bytes::from_elem(0, bytes))),
                 Err(fault) => {
                     let (kind, message) = global_refusal(&fault);
                     return Err(machine.stop(kind, block, self, lane, line, message));
                 }
             },
-            Space::Shared | Space::SharedCluster => {
+            PtxSpace::Shared | PtxSpace::SharedCluster => {
                 let (rank, offset) = machine.shared_place(place.address);
                 let owner = match machine.peer(rank) {
                     _ if rank == block.rank => block,
@@ -148,12 +158,12 @@ impl Warp {
                 (place.address, start) = (offset, offset as usize);
                 (&owner.shared.bytes, &owner.shared.undefined)
             }
-            Space::Local => {
+            PtxSpace::Local => {
                 let (local, top) = (&self.locals[lane], self.local_top[lane] as usize);
                 (&local.bytes[..top], &local.undefined[..top])
             }
-            Space::Constant => (machine.constants, &[]),
-            Space::Parameter => (&machine.parameters, &[]),
+            PtxSpace::Constant => (machine.constants, &[]),
+            PtxSpace::Parameter => (&machine.parameters, &[]),
         };
         if let Some((kind, message)) = refusal(place, bytes, contents.len()) {
             return Err(machine.stop(kind, block, self, lane, line, message));
@@ -167,8 +177,8 @@ impl Warp {
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn poke(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
         lane: usize,
         place: MemoryLocation,
         bytes: usize,
@@ -177,14 +187,14 @@ impl Warp {
     ) -> Result<(), Stop> {
         let start = place.address as usize;
         let (contents, undefined): (&mut [u8], &mut [u8]) = match place.space {
-            Space::Global | Space::Generic => match machine.memory.write(place.address, bytes) {
+            PtxSpace::Global | PtxSpace::Generic => match machine.memory.write(place.address, bytes) {
                 Ok(found) => (found, &mut []),
                 Err(fault) => {
                     let (kind, message) = global_refusal(&fault);
                     return Err(machine.stop(kind, block, self, lane, line, message));
                 }
             },
-            Space::Shared | Space::SharedCluster => {
+            PtxSpace::Shared | PtxSpace::SharedCluster => {
                 let (rank, offset) = machine.shared_place(place.address);
                 let size = match machine.peer(rank) {
                     _ if rank == block.rank => block.shared.bytes.len(),
@@ -198,7 +208,7 @@ impl Warp {
                 let range = offset as usize..offset as usize + bytes;
                 (&mut owner.shared.bytes[range.clone()], &mut owner.shared.undefined[range])
             }
-            Space::Local => {
+            PtxSpace::Local => {
                 let (all, undefined): (&mut [u8], &mut [u8]) = {
                     let (local, top) = (&mut self.locals[lane], self.local_top[lane] as usize);
                     (&mut local.bytes[..top], &mut local.undefined[..top])
@@ -208,7 +218,7 @@ impl Warp {
                 }
                 (&mut all[start..start + bytes], &mut undefined[start..start + bytes])
             }
-            Space::Constant | Space::Parameter => {
+            PtxSpace::Constant | PtxSpace::Parameter => {
                 let message = format!("{} memory cannot be written", place.space_name());
                 return Err(machine.stop(FindingKind::ReadOnly, block, self, lane, line, message));
             }
@@ -225,7 +235,14 @@ impl Warp {
     }
 
     /// Executes a load for the active threads.
-    pub(crate) fn load(&mut self, machine: &mut Machine<'_>, block: &mut Block, load: &Load, active: u32, line: u32) -> Result<(), Stop> {
+    pub(crate) fn load(
+        &mut self,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        load: &Load,
+        active: u32,
+        line: u32,
+    ) -> Result<(), Stop> {
         let size = usize::from(load.element_bytes);
         let bytes = size * load.destinations.len();
         for lane in lanes_of(active) {
@@ -260,8 +277,8 @@ impl Warp {
     /// Executes a store for the active threads.
     pub(crate) fn store(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
         store: &Store,
         active: u32,
         line: u32,
@@ -283,7 +300,7 @@ impl Warp {
                     undefined[first..first + count].copy_from_slice(&unknown[..count]);
                 }
             }
-            if place.space == Space::Global && machine.options.undefined_values && undefined.iter().any(|&bits| bits != 0) {
+            if place.space == PtxSpace::Global && machine.options.undefined_values && undefined.iter().any(|&bits| bits != 0) {
                 machine.uninitialized(block, self, lane, line, "the value that is stored was never written");
             }
             let is_written = |byte: usize| store.values[byte / size].is_some();
@@ -302,9 +319,9 @@ impl Warp {
     /// Executes an atomic for the active threads, one after another.
     pub(crate) fn atomic(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
-        atomic: &Atomic,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        atomic: &PtxAtomic,
         active: u32,
         line: u32,
     ) -> Result<(), Stop> {
@@ -321,7 +338,7 @@ impl Warp {
                     races.strong_write(access.thread, place.key(), atomic.ordering.release);
                 }
             }
-            let update = atomic.update_global.as_ref().filter(|_| place.space == Space::Global).unwrap_or(&atomic.update);
+            let update = atomic.update_global.as_ref().filter(|_| place.space == PtxSpace::Global).unwrap_or(&atomic.update);
             let mut new = Bytes::from_elem(0, bytes);
             let mut results: SmallVec<[(u128, u64); 8]> = SmallVec::new();
             let mut unknown = old_undefined.iter().any(|&bits| bits != 0);
@@ -356,9 +373,9 @@ impl Warp {
     /// of matrix `m`; register `m` of thread `t` holds the elements `2 * (t % 4)` and the next one of row `t / 4`.
     pub(crate) fn matrix(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
-        matrix: &Matrix,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        matrix: &MatrixTransfer,
         active: u32,
         line: u32,
     ) -> Result<(), Stop> {
@@ -424,14 +441,14 @@ impl Warp {
     /// Passes an access to the race checker and reports the race it finds, if any.
     pub(crate) fn check_race(
         &self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
         lane: usize,
         place: MemoryLocation,
         access: SharedAccess,
         contents: &[u8],
     ) {
-        if place.space != Space::Shared {
+        if place.space != PtxSpace::Shared {
             return;
         }
         let (rank, start) = machine.shared_place(place.address);

@@ -8,10 +8,10 @@
 use super::cluster::ClusterArrivals;
 use super::mbarrier::Mbarriers;
 use super::races::Races;
-use super::warp::{LANES, Warp, lanes_of};
-use super::{Machine, Stop};
+use super::warp::{LANES, PtxWarp, lanes_of};
+use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
-use crate::ptx::program::{Action, Barrier, BarrierKind, FunctionCode};
+use crate::ptx::program::{BarrierArrival, BarrierArrivalKind, FunctionCode, PtxAction};
 
 /// Number of barriers of a block.
 const BARRIERS: usize = 16;
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
 
 /// State shared by the warps of a block.
 #[derive(Default)]
-pub(crate) struct Block {
+pub(crate) struct PtxBlock {
     pub(crate) index: [u32; 3],
     /// Rank in the cluster.
     pub(crate) rank: u32,
@@ -64,19 +64,25 @@ struct BarrierState {
 }
 
 /// A block that is running.
-pub(crate) struct Resident {
-    pub(crate) block: Block,
-    pub(super) warps: Vec<Warp>,
+pub(crate) struct ResidentPtxBlock {
+    pub(crate) block: PtxBlock,
+    pub(super) warps: Vec<PtxWarp>,
 }
 
-impl Resident {
+impl ResidentPtxBlock {
     /// Starts a block: makes its warps, shared memory and barriers.
-    pub(crate) fn new(machine: &Machine<'_>, index: [u32; 3], rank: u32, function: &FunctionCode, shared_bytes: u32) -> Resident {
+    pub(crate) fn new(
+        machine: &LaunchState<'_>,
+        index: [u32; 3],
+        rank: u32,
+        function: &FunctionCode,
+        shared_bytes: u32,
+    ) -> ResidentPtxBlock {
         let threads = machine.threads();
         let undefined = machine.options.undefined_values;
-        let warps: Vec<Warp> = (0..threads.div_ceil(LANES as u32))
+        let warps: Vec<PtxWarp> = (0..threads.div_ceil(LANES as u32))
             .map(|number| {
-                let mut warp = Warp::new(number, threads - number * LANES as u32, function.entry);
+                let mut warp = PtxWarp::new(number, threads - number * LANES as u32, function.entry);
                 warp.enter_kernel(function, undefined);
                 warp
             })
@@ -87,8 +93,8 @@ impl Resident {
         let races = (machine.options.races && rank == 0).then(|| Races::new(machine.cluster_blocks, threads, size));
         let arrivals = ClusterArrivals::new(warps.len());
         let barriers = vec![BarrierState::default(); BARRIERS];
-        let block = Block { index, rank, arrivals, shared, races, barriers, ..Block::default() };
-        Resident { block, warps }
+        let block = PtxBlock { index, rank, arrivals, shared, races, barriers, ..PtxBlock::default() };
+        ResidentPtxBlock { block, warps }
     }
 
     pub(crate) fn is_finished(&self) -> bool {
@@ -96,7 +102,7 @@ impl Resident {
     }
 
     /// Gives each warp a turn; returns whether a thread made progress.
-    pub(super) fn round(&mut self, machine: &mut Machine<'_>) -> Result<bool, Stop> {
+    pub(super) fn round(&mut self, machine: &mut LaunchState<'_>) -> Result<bool, Stop> {
         let mut progress = false;
         for warp in &mut self.warps {
             progress |= warp.run(machine, &mut self.block, QUANTUM)?;
@@ -107,7 +113,7 @@ impl Resident {
     }
 
     /// Releases the threads of every complete barrier; returns whether there was one.
-    fn release_barriers(&mut self, machine: &mut Machine<'_>) -> bool {
+    fn release_barriers(&mut self, machine: &mut LaunchState<'_>) -> bool {
         let mut released = false;
         for number in 0..BARRIERS {
             let state = &self.block.barriers[number];
@@ -138,7 +144,7 @@ impl Resident {
     }
 
     /// Completes a barrier: updates the race checker, writes the results, and lets the threads continue.
-    fn complete(&mut self, machine: &mut Machine<'_>, number: usize, state: &BarrierState) {
+    fn complete(&mut self, machine: &mut LaunchState<'_>, number: usize, state: &BarrierState) {
         self.check_alignment(machine, number, state);
         let everybody_waits = self.warps.iter().zip(&state.waiting).all(|(warp, &waiting)| warp.live & !waiting == 0);
         if let Some(races) = &mut self.block.races {
@@ -154,12 +160,12 @@ impl Resident {
         }
         for (warp, &waiting) in self.warps.iter_mut().zip(&state.waiting) {
             for lane in lanes_of(waiting) {
-                if let Action::Barrier(barrier) = &machine.program.code[warp.pc[lane] as usize].action {
+                if let PtxAction::Barrier(barrier) = &machine.program.code[warp.pc[lane] as usize].action {
                     let value = match barrier.kind {
-                        BarrierKind::Count => Some(u64::from(state.votes)),
-                        BarrierKind::All => Some(u64::from(state.votes == state.voters)),
-                        BarrierKind::Any => Some(u64::from(state.votes != 0)),
-                        BarrierKind::Sync | BarrierKind::Arrive => None,
+                        BarrierArrivalKind::Count => Some(u64::from(state.votes)),
+                        BarrierArrivalKind::All => Some(u64::from(state.votes == state.voters)),
+                        BarrierArrivalKind::Any => Some(u64::from(state.votes != 0)),
+                        BarrierArrivalKind::Sync | BarrierArrivalKind::Arrive => None,
                     };
                     if let Some(value) = value {
                         warp.write(barrier.destination, lane, value);
@@ -172,7 +178,7 @@ impl Resident {
     }
 
     /// Reports an aligned barrier that the threads of a warp did not reach together.
-    fn check_alignment(&self, machine: &mut Machine<'_>, number: usize, state: &BarrierState) {
+    fn check_alignment(&self, machine: &mut LaunchState<'_>, number: usize, state: &BarrierState) {
         if !state.aligned {
             return;
         }
@@ -193,7 +199,7 @@ impl Resident {
     }
 
     /// Makes the fault for a block in which no thread can continue; the message says which lines they wait in.
-    pub(super) fn deadlock(&self, machine: &mut Machine<'_>) -> Stop {
+    pub(super) fn deadlock(&self, machine: &mut LaunchState<'_>) -> Stop {
         let mut places: Vec<(u32, u32)> = Vec::new();
         let mut first = None;
         for warp in &self.warps {
@@ -215,13 +221,13 @@ impl Resident {
     }
 }
 
-impl Warp {
+impl PtxWarp {
     /// Registers the arrival of threads at a barrier.
     pub(crate) fn arrive(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
-        barrier: &Barrier,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        barrier: &BarrierArrival,
         pc: u32,
         active: u32,
         line: u32,
@@ -274,7 +280,7 @@ impl Warp {
                 state.votes += u32::from(vote);
                 state.voters += 1;
             }
-            if barrier.kind == BarrierKind::Arrive {
+            if barrier.kind == BarrierArrivalKind::Arrive {
                 self.pc[lane] = pc + 1;
             } else {
                 state.waiting[own] |= 1 << lane;

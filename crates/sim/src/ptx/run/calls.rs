@@ -1,12 +1,14 @@
 //! Calls: frames, parameter passing, and the functions that the driver provides.
 
 use super::access::MemoryLocation;
-use super::block::Block;
+use super::block::PtxBlock;
 use super::print::formatted;
-use super::warp::{Frame, LANES, Warp, lanes_of};
-use super::{Machine, Stop};
+use super::warp::{CallFrame, LANES, PtxWarp, lanes_of};
+use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
-use crate::ptx::program::{Action, Builtin, Call, CallTarget, Callee, FUNCTION_BASE, FUNCTION_SPACING, FunctionCode, Passed, Space};
+use crate::ptx::program::{
+    Builtin, CallTarget, Callee, FUNCTION_BASE, FUNCTION_SPACING, FunctionCode, PassedParameter, PtxAction, PtxCall, PtxSpace,
+};
 
 /// Maximum call depth of a thread.
 const MAX_CALL_DEPTH: usize = 10_000;
@@ -34,7 +36,7 @@ fn little(bytes: &[u8], first: usize, count: usize) -> u64 {
     (0..count).rev().fold(0, |value, byte| value << 8 | u64::from(bytes.get(first + byte).copied().unwrap_or(0)))
 }
 
-impl Warp {
+impl PtxWarp {
     /// Makes the frame of a kernel for all threads.
     pub(crate) fn enter_kernel(&mut self, function: &FunctionCode, undefined: bool) {
         for lane in lanes_of(self.live) {
@@ -78,8 +80,8 @@ impl Warp {
     /// Allocates local memory at the end of the thread's; returns its offset.
     pub(crate) fn grow_local(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &Block,
+        machine: &mut LaunchState<'_>,
+        block: &PtxBlock,
         lane: usize,
         bytes: u64,
         align: u32,
@@ -98,9 +100,9 @@ impl Warp {
     /// Executes a call for the active threads, which may call different functions.
     pub(crate) fn call(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
-        call: &Call,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        call: &PtxCall,
         pc: u32,
         active: u32,
         line: u32,
@@ -148,8 +150,8 @@ impl Warp {
     #[allow(clippy::too_many_arguments)]
     fn call_function(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &Block,
+        machine: &mut LaunchState<'_>,
+        block: &PtxBlock,
         lane: usize,
         function: &FunctionCode,
         parcels: &[ParameterBytes],
@@ -165,14 +167,14 @@ impl Warp {
             let message = format!("{} calls with {top} bytes of local memory are too many", self.frames[lane].len());
             return Err(machine.stop(FindingKind::StackOverflow, block, self, lane, line, message));
         }
-        let frame = Frame { call: pc, base: self.base[lane], local_base: self.local_base[lane], local_top: self.local_top[lane] };
+        let frame = CallFrame { call: pc, base: self.base[lane], local_base: self.local_base[lane], local_top: self.local_top[lane] };
         self.frames[lane].push(frame);
         // An array parameter of unknown length gets as many bytes as the caller passes.
         let extra: usize = function
             .parameters
             .iter()
             .zip(parcels)
-            .filter_map(|(parameter, parcel)| matches!(parameter, Passed::Frame { bytes: 0, .. }).then_some(parcel.bytes.len()))
+            .filter_map(|(parameter, parcel)| matches!(parameter, PassedParameter::Frame { bytes: 0, .. }).then_some(parcel.bytes.len()))
             .sum();
         self.enter(lane, function, machine.options.undefined_values, extra as u32);
         for (&parameter, parcel) in function.parameters.iter().zip(parcels) {
@@ -183,14 +185,14 @@ impl Warp {
     }
 
     /// Copies a parameter out of the thread's current frame.
-    fn collect(&self, machine: &Machine<'_>, lane: usize, passed: Passed) -> ParameterBytes {
+    fn collect(&self, machine: &LaunchState<'_>, lane: usize, passed: PassedParameter) -> ParameterBytes {
         match passed {
-            Passed::Frame { offset, bytes } => {
+            PassedParameter::Frame { offset, bytes } => {
                 let start = (self.local_base[lane] + offset) as usize;
                 let (local, end) = (&self.locals[lane], start + bytes as usize);
                 ParameterBytes { bytes: local.bytes[start..end].to_vec(), undefined: local.undefined[start..end].to_vec() }
             }
-            Passed::Registers { first, count, bytes } => {
+            PassedParameter::Registers { first, count, bytes } => {
                 let mut parcel = ParameterBytes::default();
                 for number in 0..u32::from(count) {
                     let index = self.index(first + number, lane);
@@ -199,27 +201,27 @@ impl Warp {
                 }
                 parcel
             }
-            Passed::Value { source, bytes } => {
+            PassedParameter::Value { source, bytes } => {
                 let value = self.read(&machine.pool, source, lane);
                 let undefined = self.read_undefined(source, lane);
                 let cut = |bits: u64| bits.to_le_bytes()[..usize::from(bytes)].to_vec();
                 ParameterBytes { bytes: cut(value), undefined: cut(undefined) }
             }
-            Passed::Nothing => ParameterBytes::default(),
+            PassedParameter::Nothing => ParameterBytes::default(),
         }
     }
 
     /// Copies a parameter into the thread's current frame.
-    fn deliver(&mut self, lane: usize, passed: Passed, parcel: &ParameterBytes) {
+    fn deliver(&mut self, lane: usize, passed: PassedParameter, parcel: &ParameterBytes) {
         match passed {
-            Passed::Frame { offset, bytes } => {
+            PassedParameter::Frame { offset, bytes } => {
                 let start = (self.local_base[lane] + offset) as usize;
                 let count = if bytes == 0 { parcel.bytes.len() } else { parcel.bytes.len().min(bytes as usize) };
                 let local = &mut self.locals[lane];
                 local.bytes[start..start + count].copy_from_slice(&parcel.bytes[..count]);
                 local.undefined[start..start + count].copy_from_slice(&parcel.undefined[..count]);
             }
-            Passed::Registers { first, count, bytes } => {
+            PassedParameter::Registers { first, count, bytes } => {
                 let size = usize::from(bytes);
                 for number in 0..usize::from(count) {
                     let value = parcel.number(number * size, size);
@@ -227,12 +229,12 @@ impl Warp {
                     self.write_with(first + number as u32, lane, value, undefined);
                 }
             }
-            Passed::Value { .. } | Passed::Nothing => {}
+            PassedParameter::Value { .. } | PassedParameter::Nothing => {}
         }
     }
 
     /// Executes a return; a return from the kernel ends the thread.
-    pub(crate) fn ret(&mut self, machine: &mut Machine<'_>, block: &mut Block, function: u32, active: u32) -> Result<(), Stop> {
+    pub(crate) fn ret(&mut self, machine: &mut LaunchState<'_>, block: &mut PtxBlock, function: u32, active: u32) -> Result<(), Stop> {
         let program = machine.program;
         let mut exited = 0;
         for lane in lanes_of(active) {
@@ -249,7 +251,7 @@ impl Warp {
             self.base[lane] = frame.base;
             self.local_base[lane] = frame.local_base;
             self.local_top[lane] = frame.local_top;
-            if let Action::Call(call) = &program.code[frame.call as usize].action {
+            if let PtxAction::Call(call) = &program.code[frame.call as usize].action {
                 for (&place, parcel) in call.results.iter().zip(&parcels) {
                     self.deliver(lane, place, parcel);
                 }
@@ -265,8 +267,8 @@ impl Warp {
     /// Executes a driver function and returns its result.
     fn call_builtin(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
         lane: usize,
         builtin: Builtin,
         parcels: &[ParameterBytes],
@@ -282,7 +284,7 @@ impl Warp {
                     position = u64::next_multiple_of(position, size);
                     let address = arguments.wrapping_add(position);
                     position += size;
-                    let place = MemoryLocation::of(Space::Generic, address);
+                    let place = MemoryLocation::of(PtxSpace::Generic, address);
                     let (bytes, _) = self.peek(machine, block, lane, place, size as usize, line)?;
                     let value = little(&bytes, 0, size as usize);
                     let string = if is_text { self.text(machine, block, lane, value, line)? } else { Vec::new() };
@@ -320,10 +322,10 @@ impl Warp {
     }
 
     /// Reads a zero-terminated string.
-    fn text(&self, machine: &mut Machine<'_>, block: &Block, lane: usize, address: u64, line: u32) -> Result<Vec<u8>, Stop> {
+    fn text(&self, machine: &mut LaunchState<'_>, block: &PtxBlock, lane: usize, address: u64, line: u32) -> Result<Vec<u8>, Stop> {
         let mut text = Vec::new();
         loop {
-            let place = MemoryLocation::of(Space::Generic, address + text.len() as u64);
+            let place = MemoryLocation::of(PtxSpace::Generic, address + text.len() as u64);
             let (bytes, _) = self.peek(machine, block, lane, place, 1, line)?;
             match bytes.first() {
                 None | Some(0) => return Ok(text),

@@ -1,16 +1,16 @@
 //! A cluster: runs its blocks in turns, and holds its barrier. A launch without clusters has clusters of one block.
 //!
-//! While a block runs, the other blocks are in [`Machine::peers`], so that its threads can access their shared memory. The race checker and
+//! While a block runs, the other blocks are in [`LaunchState::peers`], so that its threads can access their shared memory. The race checker and
 //! the barriers in shared memory are those of the whole cluster and are moved to the block that runs.
 //!
 //! **The barrier** of the cluster (`barrier.cluster`): a thread arrives, and waits later for the end of the phase in which it arrived. A
 //! phase ends when all threads of the cluster that have not exited have arrived.
 
-use super::block::{Block, Resident};
-use super::warp::{Warp, lanes_of};
-use super::{Machine, Stop};
+use super::block::{PtxBlock, ResidentPtxBlock};
+use super::warp::{PtxWarp, lanes_of};
+use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
-use crate::ptx::program::{ClusterBarrier, FunctionCode, RANK_SHIFT};
+use crate::ptx::program::{FunctionCode, PtxClusterBarrier, RANK_SHIFT};
 
 /// The arrivals of the threads of a block at the barrier of the cluster; for each warp a mask of threads.
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl ClusterArrivals {
 
     /// Records that a thread of a warp executes a barrier instruction at `pc`. Returns whether another thread of the warp executed another
     /// one in the same phase although one of the two is aligned. `has_passed` tells whether the thread waits for the phase before.
-    fn is_divergent(&mut self, warp: usize, barrier: ClusterBarrier, has_passed: bool, pc: u32) -> bool {
+    fn is_divergent(&mut self, warp: usize, barrier: PtxClusterBarrier, has_passed: bool, pc: u32) -> bool {
         let phase = self.phases - u64::from(barrier.waits && has_passed);
         let position = &mut self.positions[warp][if barrier.waits { 1 + (phase & 1) as usize } else { 0 }];
         match position {
@@ -74,27 +74,27 @@ fn phase_key(phase: u64) -> u64 {
 /// A cluster that is running.
 pub(crate) struct Cluster {
     /// The blocks, by rank.
-    members: Vec<Resident>,
+    members: Vec<ResidentPtxBlock>,
 }
 
 impl Cluster {
     /// Starts the blocks of a cluster; `first` is the index of the block with rank 0.
-    pub(crate) fn new(machine: &Machine<'_>, first: [u32; 3], function: &FunctionCode, shared_bytes: u32) -> Cluster {
+    pub(crate) fn new(machine: &LaunchState<'_>, first: [u32; 3], function: &FunctionCode, shared_bytes: u32) -> Cluster {
         let [x, y, _] = machine.cluster_shape();
         let members = (0..machine.cluster_blocks).map(|rank| {
             let inside = [rank % x, rank / x % y, rank / x / y];
             let index = std::array::from_fn(|axis| first[axis] + inside[axis]);
-            Resident::new(machine, index, rank, function, shared_bytes)
+            ResidentPtxBlock::new(machine, index, rank, function, shared_bytes)
         });
         Cluster { members: members.collect() }
     }
 
     pub(crate) fn is_finished(&self) -> bool {
-        self.members.iter().all(Resident::is_finished)
+        self.members.iter().all(ResidentPtxBlock::is_finished)
     }
 
     /// Runs all blocks in turns, for `rounds` rounds or until the cluster ends.
-    pub(crate) fn run(&mut self, machine: &mut Machine<'_>, rounds: u32) -> Result<(), Stop> {
+    pub(crate) fn run(&mut self, machine: &mut LaunchState<'_>, rounds: u32) -> Result<(), Stop> {
         for _ in 0..rounds {
             let mut progress = false;
             for rank in 0..self.members.len() {
@@ -119,7 +119,7 @@ impl Cluster {
     }
 
     /// Makes a block the running one: moves the other blocks to the machine, and the state of the cluster to the block.
-    fn enter(&mut self, machine: &mut Machine<'_>, rank: usize) {
+    fn enter(&mut self, machine: &mut LaunchState<'_>, rank: usize) {
         if self.members.len() == 1 {
             return;
         }
@@ -138,7 +138,7 @@ impl Cluster {
     }
 
     /// Undoes [`Cluster::enter`].
-    fn leave(&mut self, machine: &mut Machine<'_>, rank: usize) {
+    fn leave(&mut self, machine: &mut LaunchState<'_>, rank: usize) {
         if self.members.len() == 1 {
             return;
         }
@@ -154,7 +154,7 @@ impl Cluster {
     }
 
     /// Ends the phase of the barrier if all threads have arrived; returns whether it ended.
-    fn end_phase(&mut self, machine: &mut Machine<'_>) -> bool {
+    fn end_phase(&mut self, machine: &mut LaunchState<'_>) -> bool {
         let all = |masks: fn(&ClusterArrivals) -> &[u32]| {
             let warps = self.members.iter().flat_map(|member| member.warps.iter().zip(masks(&member.block.arrivals)));
             warps.map(|(warp, &mask)| (warp.live & !mask, mask)).fold((0, 0), |all, one| (all.0 | one.0, all.1 | one.1))
@@ -194,7 +194,7 @@ impl Cluster {
     }
 }
 
-impl Machine<'_> {
+impl LaunchState<'_> {
     /// Returns the number of blocks of a cluster along x, y, z.
     pub(crate) fn cluster_shape(&self) -> [u32; 3] {
         self.launch.cluster.or(self.cluster).unwrap_or([1; 3])
@@ -209,23 +209,23 @@ impl Machine<'_> {
     }
 
     /// Returns another block of the cluster whose block runs.
-    pub(crate) fn peer(&self, rank: u32) -> Option<&Block> {
+    pub(crate) fn peer(&self, rank: u32) -> Option<&PtxBlock> {
         self.peers.get(rank as usize)?.as_ref()
     }
 
     /// Returns another block of the cluster whose block runs.
-    pub(crate) fn peer_mut(&mut self, rank: u32) -> Option<&mut Block> {
+    pub(crate) fn peer_mut(&mut self, rank: u32) -> Option<&mut PtxBlock> {
         self.peers.get_mut(rank as usize)?.as_mut()
     }
 }
 
-impl Warp {
+impl PtxWarp {
     /// Executes `barrier.cluster`. Threads that have to wait stay at the instruction.
     pub(crate) fn cluster_barrier(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
-        barrier: ClusterBarrier,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        barrier: PtxClusterBarrier,
         pc: u32,
         active: u32,
         line: u32,

@@ -5,16 +5,16 @@
 use std::collections::VecDeque;
 
 use super::access::MemoryLocation;
-use super::block::Block;
+use super::block::PtxBlock;
 use super::races::SharedAccess;
-use super::warp::{Warp, lanes_of};
-use super::{Machine, Stop};
+use super::warp::{PtxWarp, lanes_of};
+use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::CopyAsync;
 
 /// A copy that has been issued but not performed.
 #[derive(Clone, Copy)]
-struct Copy {
+struct PendingCopy {
     to: MemoryLocation,
     from: MemoryLocation,
     bytes: usize,
@@ -25,19 +25,19 @@ struct Copy {
 
 /// The pending copies of a thread.
 #[derive(Default)]
-pub(crate) struct Copies {
+pub(crate) struct PendingCopies {
     /// Copies that are in no group yet.
-    open: Vec<Copy>,
+    open: Vec<PendingCopy>,
     /// Committed groups, oldest first.
-    groups: VecDeque<Vec<Copy>>,
+    groups: VecDeque<Vec<PendingCopy>>,
 }
 
-impl Warp {
+impl PtxWarp {
     /// Issues copies for the active threads.
     pub(crate) fn start_copies(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &Block,
+        machine: &mut LaunchState<'_>,
+        block: &PtxBlock,
         copy: &CopyAsync,
         active: u32,
         line: u32,
@@ -61,7 +61,7 @@ impl Warp {
             }
             let is_ignored = copy.ignored.is_some_and(|source| self.read(&machine.pool, source, lane) & 1 != 0);
             let source_bytes = if is_ignored { 0 } else { wanted };
-            self.copies[lane].open.push(Copy { to, from, bytes, source_bytes, line });
+            self.copies[lane].open.push(PendingCopy { to, from, bytes, source_bytes, line });
         }
         Ok(())
     }
@@ -77,8 +77,8 @@ impl Warp {
     /// Performs the copies of all groups except the last `all_but`, and with `uncommitted` also those in no group.
     pub(crate) fn wait_copies(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
         active: u32,
         all_but: usize,
         uncommitted: bool,
@@ -86,7 +86,7 @@ impl Warp {
         for lane in lanes_of(active) {
             let copies = &mut self.copies[lane];
             let done = copies.groups.len().saturating_sub(all_but);
-            let mut due: Vec<Copy> = copies.groups.drain(..done).flatten().collect();
+            let mut due: Vec<PendingCopy> = copies.groups.drain(..done).flatten().collect();
             if uncommitted {
                 due.append(&mut copies.open);
             }
@@ -98,8 +98,8 @@ impl Warp {
     }
 
     /// Performs one copy.
-    fn do_copy(&mut self, machine: &mut Machine<'_>, block: &mut Block, lane: usize, copy: Copy) -> Result<(), Stop> {
-        let Copy { to, from, bytes, source_bytes, line } = copy;
+    fn do_copy(&mut self, machine: &mut LaunchState<'_>, block: &mut PtxBlock, lane: usize, copy: PendingCopy) -> Result<(), Stop> {
+        let PendingCopy { to, from, bytes, source_bytes, line } = copy;
         let mut contents = vec![0; bytes];
         for (number, byte) in contents.iter_mut().take(source_bytes).enumerate() {
             let place = MemoryLocation { address: from.address + number as u64, ..from };

@@ -5,13 +5,13 @@
 //! other.
 
 use super::access::little;
-use super::block::Block;
+use super::block::PtxBlock;
 use super::races::SharedAccess;
-use super::warp::{LANES, Warp};
-use super::{Machine, Stop};
-use crate::ptx::program::{Address, Fragment, FragmentMove, Role};
+use super::warp::{LANES, PtxWarp};
+use super::{LaunchState, Stop};
+use crate::ptx::program::{FragmentMove, MatrixRole, PtxAddress, WmmaFragment};
 
-impl Fragment {
+impl WmmaFragment {
     /// Returns the number of elements in a register.
     fn per_register(&self) -> usize {
         (32 / self.element_bits).max(1)
@@ -28,9 +28,9 @@ impl Fragment {
             (group + height * part + 8 * (within % tall), count * (place + 4 * (within / tall)) + element)
         };
         let (across, along) = match self.role {
-            Role::First { lines } => operand(lines.min(16)),
-            Role::Second => operand(8),
-            Role::Sum { lines } => {
+            MatrixRole::First { lines } => operand(lines.min(16)),
+            MatrixRole::Second => operand(8),
+            MatrixRole::Sum { lines } => {
                 let tall = lines.min(16) / 8;
                 let number = register * count + element;
                 let (part, within) = (number / (2 * tall), number % (2 * tall));
@@ -43,12 +43,12 @@ impl Fragment {
     }
 }
 
-impl Warp {
+impl PtxWarp {
     /// Executes `wmma.load` or `wmma.store`; all 32 threads must be active.
     pub(crate) fn move_fragment(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
         action: &FragmentMove,
         active: u32,
         line: u32,
@@ -65,7 +65,7 @@ impl Warp {
                     let [row, column] = fragment.position(lane, register, element);
                     let index = if action.is_row_major { row * stride + column } else { column * stride + row };
                     let offset = action.address.offset.wrapping_add((index * bits / 8) as i64);
-                    let place = self.place(machine, block, lane, &Address { offset, ..action.address }, line);
+                    let place = self.place(machine, block, lane, &PtxAddress { offset, ..action.address }, line);
                     let shift = element * bits;
                     if let Some(&source) = action.sources.get(register) {
                         let value = (self.read(&machine.pool, source, lane) >> shift).to_le_bytes();

@@ -9,11 +9,13 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use super::access::{Bytes, MemoryLocation};
-use super::block::Block;
-use super::warp::{Warp, lanes_of};
-use super::{Machine, Stop};
+use super::block::PtxBlock;
+use super::warp::{PtxWarp, lanes_of};
+use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
-use crate::ptx::program::{Action, Bulk, Mbarrier, MbarrierKind, RANK_BITS, RANK_SHIFT, SHARED_WINDOW, Source, Space, StoreAsync, Update};
+use crate::ptx::program::{
+    Bulk, PtxAction, PtxMbarrier, PtxMbarrierKind, PtxSource, PtxSpace, RANK_BITS, RANK_SHIFT, SHARED_WINDOW, StoreAsync, Update,
+};
 use crate::tensor_map::{self, TensorMap};
 
 /// Largest number of arrivals that a barrier can expect.
@@ -41,7 +43,7 @@ impl Contents {
 
 /// The data of a copy.
 #[derive(Clone)]
-pub(super) enum Data {
+pub(super) enum CopyData {
     At(MemoryLocation),
     /// A part of a tensor. In a store, `to` is the place in shared memory.
     Tensor(Rc<TensorPart>),
@@ -56,13 +58,13 @@ pub(super) struct TensorPart {
     /// Offsets in the dimensions of an image.
     pub(super) offsets: Vec<u32>,
     /// The operation of a reduction.
-    pub(super) operation: Option<tensor_map::Operation>,
+    pub(super) operation: Option<tensor_map::ReductionOperation>,
 }
 
 /// A bulk copy that has been issued but not performed.
 #[derive(Clone)]
-pub(super) struct Copy {
-    pub(super) from: Data,
+pub(super) struct PendingBulkCopy {
+    pub(super) from: CopyData,
     pub(super) to: MemoryLocation,
     pub(super) bytes: usize,
     pub(super) barrier: Option<u64>,
@@ -73,39 +75,39 @@ pub(super) struct Copy {
 }
 
 /// Copies that are waited for together.
-type Group = Vec<Copy>;
+type CopyGroup = Vec<PendingBulkCopy>;
 
 /// The barriers and pending bulk copies of a cluster. Addresses have the rank of the block.
 #[derive(Default)]
 pub(crate) struct Mbarriers {
     barriers: FxHashMap<u64, Contents>,
     /// Copies that signal a barrier.
-    loads: Vec<Copy>,
+    loads: Vec<PendingBulkCopy>,
     /// For each thread of a block with a rank the copies that are in no group yet, and the groups, oldest first.
-    stores: FxHashMap<(u32, u32), (Group, VecDeque<Group>)>,
+    stores: FxHashMap<(u32, u32), (CopyGroup, VecDeque<CopyGroup>)>,
 }
 
-impl Warp {
+impl PtxWarp {
     /// Executes an instruction of the family `mbarrier`.
     pub(crate) fn mbarrier(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
-        op: &Mbarrier,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        op: &PtxMbarrier,
         active: u32,
         line: u32,
     ) -> Result<(), Stop> {
         for lane in lanes_of(active) {
             let place = self.place(machine, block, lane, &op.address, line);
             let count = self.read(&machine.pool, op.count, lane);
-            let fail = |warp: &Warp, machine: &mut Machine<'_>, block: &Block, message: String| {
+            let fail = |warp: &PtxWarp, machine: &mut LaunchState<'_>, block: &PtxBlock, message: String| {
                 machine.stop(FindingKind::BadOperand, block, warp, lane, line, message)
             };
-            if place.space != Space::Shared || !place.address.is_multiple_of(8) {
+            if place.space != PtxSpace::Shared || !place.address.is_multiple_of(8) {
                 return Err(fail(self, machine, block, format!("no barrier can be at {:#x}", place.address)));
             }
             let at = place.address;
-            if op.kind == MbarrierKind::Init {
+            if op.kind == PtxMbarrierKind::Init {
                 let count = count & 0xffff_ffff;
                 if !(1..=MOST_ARRIVALS).contains(&count) {
                     return Err(fail(self, machine, block, format!("a barrier cannot expect {count} arrivals")));
@@ -113,10 +115,10 @@ impl Warp {
                 block.mbarriers.barriers.insert(at, Contents { expected: count, pending: count, transactions: 0, parity: 0 });
                 continue;
             }
-            if matches!(op.kind, MbarrierKind::TestState | MbarrierKind::TestParity) {
+            if matches!(op.kind, PtxMbarrierKind::TestState | PtxMbarrierKind::TestParity) {
                 self.complete_loads(machine, block, at)?;
             }
-            if op.kind == MbarrierKind::AfterCopies {
+            if op.kind == PtxMbarrierKind::AfterCopies {
                 self.wait_copies(machine, block, 1 << lane, 0, true)?;
             }
             let Some(mut barrier) = block.mbarriers.barriers.get(&at).copied() else {
@@ -126,25 +128,25 @@ impl Warp {
             let thread = self.thread(lane);
             let state = barrier.parity << PARITY | barrier.pending;
             match op.kind {
-                MbarrierKind::Init => {}
-                MbarrierKind::Invalidate => {
+                PtxMbarrierKind::Init => {}
+                PtxMbarrierKind::Invalidate => {
                     block.mbarriers.barriers.remove(&at);
                     continue;
                 }
-                MbarrierKind::ExpectTransactions => barrier.transactions += i64::from(count as u32),
-                MbarrierKind::CompleteTransactions => {
+                PtxMbarrierKind::ExpectTransactions => barrier.transactions += i64::from(count as u32),
+                PtxMbarrierKind::CompleteTransactions => {
                     barrier.transactions -= i64::from(count as u32);
                     barrier.end_phase();
                 }
-                MbarrierKind::TestState | MbarrierKind::TestParity => {
-                    let parity = if op.kind == MbarrierKind::TestParity { count & 1 } else { count >> PARITY };
+                PtxMbarrierKind::TestState | PtxMbarrierKind::TestParity => {
+                    let parity = if op.kind == PtxMbarrierKind::TestParity { count & 1 } else { count >> PARITY };
                     let is_complete = barrier.parity != parity;
                     if is_complete && let Some(races) = &mut block.races {
                         races.strong_read(thread, key, true);
                     }
                     self.write(op.destination, lane, u64::from(is_complete));
                 }
-                MbarrierKind::Arrive { drops, expects, completes } => {
+                PtxMbarrierKind::Arrive { drops, expects, completes } => {
                     let arrivals = if expects { 1 } else { count & 0xffff_ffff };
                     if expects {
                         barrier.transactions += i64::from(count as u32);
@@ -164,7 +166,7 @@ impl Warp {
                     self.write(op.destination, lane, state);
                 }
                 // Without `.noinc` the arrival is one that the phase does not expect, so nothing remains to be counted.
-                MbarrierKind::AfterCopies => {
+                PtxMbarrierKind::AfterCopies => {
                     if count != 0 {
                         if barrier.pending == 0 {
                             return Err(fail(self, machine, block, "an arrival at a barrier that waits for none".to_owned()));
@@ -185,8 +187,8 @@ impl Warp {
     /// Issues a bulk copy for each active thread.
     pub(crate) fn start_bulk(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
         bulk: &Bulk,
         active: u32,
         line: u32,
@@ -201,7 +203,7 @@ impl Warp {
                 let message = format!("{bytes} bytes from {:#x} to {:#x} are no multiples of 16", from.address, to.address);
                 return Err(machine.stop(FindingKind::Misaligned, block, self, lane, line, message));
             }
-            let copy = |to, barrier| Copy { from: Data::At(from), to, bytes, barrier, lane, line, index };
+            let copy = |to, barrier| PendingBulkCopy { from: CopyData::At(from), to, bytes, barrier, lane, line, index };
             let Some(barrier) = barrier else {
                 self.start_grouped(block, copy(to, None));
                 continue;
@@ -212,7 +214,13 @@ impl Warp {
     }
 
     /// Issues a copy that signals a barrier, to one block or to those of a mask.
-    pub(super) fn start_load(&self, machine: &mut Machine<'_>, block: &mut Block, copy: &Copy, blocks: Option<Source>) -> Result<(), Stop> {
+    pub(super) fn start_load(
+        &self,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        copy: &PendingBulkCopy,
+        blocks: Option<PtxSource>,
+    ) -> Result<(), Stop> {
         let Some(blocks) = blocks else {
             block.mbarriers.loads.push(copy.clone());
             return Ok(());
@@ -226,21 +234,21 @@ impl Warp {
         for rank in (0..16_u64).filter(|rank| blocks >> rank & 1 == 1) {
             let in_block = |address: u64| address & !RANK_BITS | rank << RANK_SHIFT;
             let to = MemoryLocation { address: in_block(copy.to.address), ..copy.to };
-            block.mbarriers.loads.push(Copy { to, barrier: copy.barrier.map(in_block), ..copy.clone() });
+            block.mbarriers.loads.push(PendingBulkCopy { to, barrier: copy.barrier.map(in_block), ..copy.clone() });
         }
         Ok(())
     }
 
     /// Issues a copy that belongs to a group of its thread.
-    pub(super) fn start_grouped(&self, block: &mut Block, copy: Copy) {
+    pub(super) fn start_grouped(&self, block: &mut PtxBlock, copy: PendingBulkCopy) {
         block.mbarriers.stores.entry((block.rank, self.thread(copy.lane))).or_default().0.push(copy);
     }
 
     /// Issues an asynchronous store or reduction for each active thread.
     pub(crate) fn start_store_async(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
         store: &StoreAsync,
         active: u32,
         line: u32,
@@ -260,13 +268,21 @@ impl Warp {
                 value.extend_from_slice(&self.read(&machine.pool, source, lane).to_le_bytes()[..size]);
                 undefined.extend_from_slice(&self.read_undefined(source, lane).to_le_bytes()[..size]);
             }
-            block.mbarriers.loads.push(Copy { from: Data::Value(value, undefined), to, bytes, barrier: Some(barrier), lane, line, index });
+            block.mbarriers.loads.push(PendingBulkCopy {
+                from: CopyData::Value(value, undefined),
+                to,
+                bytes,
+                barrier: Some(barrier),
+                lane,
+                line,
+                index,
+            });
         }
         Ok(())
     }
 
     /// Makes a group of the bulk copies of each active thread.
-    pub(crate) fn commit_bulk(&mut self, block: &mut Block, active: u32) {
+    pub(crate) fn commit_bulk(&mut self, block: &mut PtxBlock, active: u32) {
         for lane in lanes_of(active) {
             let (open, groups) = block.mbarriers.stores.entry((block.rank, self.thread(lane))).or_default();
             groups.push_back(std::mem::take(open));
@@ -276,8 +292,8 @@ impl Warp {
     /// Performs the bulk copies of all groups except the last `all_but`, and with `uncommitted` also those in no group.
     pub(crate) fn wait_bulk(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
         active: u32,
         all_but: usize,
         uncommitted: bool,
@@ -285,7 +301,7 @@ impl Warp {
         for lane in lanes_of(active) {
             let Some((open, groups)) = block.mbarriers.stores.get_mut(&(block.rank, self.thread(lane))) else { continue };
             let done = groups.len().saturating_sub(all_but);
-            let mut due: Vec<Copy> = groups.drain(..done).flatten().collect();
+            let mut due: Vec<PendingBulkCopy> = groups.drain(..done).flatten().collect();
             if uncommitted {
                 due.append(open);
             }
@@ -297,9 +313,9 @@ impl Warp {
     }
 
     /// Performs the copies that signal a barrier.
-    fn complete_loads(&mut self, machine: &mut Machine<'_>, block: &mut Block, at: u64) -> Result<(), Stop> {
+    fn complete_loads(&mut self, machine: &mut LaunchState<'_>, block: &mut PtxBlock, at: u64) -> Result<(), Stop> {
         let all = std::mem::take(&mut block.mbarriers.loads);
-        let (due, rest): (Vec<Copy>, Vec<Copy>) = all.into_iter().partition(|copy| copy.barrier == Some(at));
+        let (due, rest): (Vec<PendingBulkCopy>, Vec<PendingBulkCopy>) = all.into_iter().partition(|copy| copy.barrier == Some(at));
         block.mbarriers.loads = rest;
         for copy in due {
             self.do_bulk(machine, block, &copy)?;
@@ -312,23 +328,23 @@ impl Warp {
     }
 
     /// Performs one copy.
-    fn do_bulk(&mut self, machine: &mut Machine<'_>, block: &mut Block, copy: &Copy) -> Result<(), Stop> {
-        if let Data::Tensor(part) = &copy.from {
+    fn do_bulk(&mut self, machine: &mut LaunchState<'_>, block: &mut PtxBlock, copy: &PendingBulkCopy) -> Result<(), Stop> {
+        if let CopyData::Tensor(part) = &copy.from {
             return self.copy_part(machine, block, copy, part);
         }
         let program = machine.program;
         let (size, update): (usize, Option<&Update>) = match &program.code[copy.index].action {
-            Action::Bulk(bulk) => bulk.reduction.as_ref().map_or((16, None), |(bytes, update)| (usize::from(*bytes), Some(update))),
-            Action::StoreAsync(store) => (usize::from(store.element_bytes), store.update.as_ref()),
+            PtxAction::Bulk(bulk) => bulk.reduction.as_ref().map_or((16, None), |(bytes, update)| (usize::from(*bytes), Some(update))),
+            PtxAction::StoreAsync(store) => (usize::from(store.element_bytes), store.update.as_ref()),
             _ => (16, None),
         };
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits: u128, &byte| bits << 8 | u128::from(byte));
         for offset in (0..copy.bytes as u64).step_by(size) {
             let at = |place: MemoryLocation| MemoryLocation { address: place.address + offset, ..place };
             let (new, undefined) = match &copy.from {
-                Data::At(from) => self.peek(machine, block, copy.lane, at(*from), size, copy.line)?,
-                Data::Tensor(_) => continue,
-                Data::Value(value, undefined) => {
+                CopyData::At(from) => self.peek(machine, block, copy.lane, at(*from), size, copy.line)?,
+                CopyData::Tensor(_) => continue,
+                CopyData::Value(value, undefined) => {
                     let range = offset as usize..offset as usize + size;
                     (Bytes::from_slice(&value[range.clone()]), Bytes::from_slice(&undefined[range]))
                 }

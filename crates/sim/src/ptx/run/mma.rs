@@ -19,11 +19,11 @@ use oriole_sem::int::S32;
 use oriole_sem::sparse::SparseColumns;
 use oriole_sem::tensor::{self, HOPPER};
 
-use super::block::Block;
-use super::warp::{ALL_LANES, LANES, Warp};
-use super::{Machine, Stop};
+use super::block::PtxBlock;
+use super::warp::{ALL_LANES, LANES, PtxWarp};
+use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
-use crate::ptx::program::{Accumulator, Element, Mma, Source, Sparsity};
+use crate::ptx::program::{AccumulatorType, Element, Mma, PtxSource, PtxSparsity};
 
 impl Element {
     /// Returns the number of register bits per element.
@@ -54,9 +54,9 @@ impl Element {
 /// The rows of A, or the columns of B.
 type Vectors = Vec<Vec<u64>>;
 
-impl Warp {
+impl PtxWarp {
     /// Stops the program unless all 32 threads of the warp are active, which matrix instructions need.
-    pub(super) fn require_all_lanes(&self, machine: &mut Machine<'_>, block: &Block, active: u32, line: u32) -> Result<(), Stop> {
+    pub(super) fn require_all_lanes(&self, machine: &mut LaunchState<'_>, block: &PtxBlock, active: u32, line: u32) -> Result<(), Stop> {
         if active == ALL_LANES {
             return Ok(());
         }
@@ -66,7 +66,14 @@ impl Warp {
     }
 
     /// Executes a matrix product, or the parts of a larger one; all 32 threads must be active.
-    pub(crate) fn mma(&mut self, machine: &mut Machine<'_>, block: &Block, parts: &[Mma], active: u32, line: u32) -> Result<(), Stop> {
+    pub(crate) fn mma(
+        &mut self,
+        machine: &mut LaunchState<'_>,
+        block: &PtxBlock,
+        parts: &[Mma],
+        active: u32,
+        line: u32,
+    ) -> Result<(), Stop> {
         self.require_all_lanes(machine, block, active, line)?;
         // All parts are computed before a result is written, because D may overlap A and B.
         let results: Vec<_> = parts.iter().map(|mma| self.product(&machine.pool, mma)).collect();
@@ -90,7 +97,7 @@ impl Warp {
         let metadata = mma.sparsity.as_ref().map(|sparsity| &sparsity.metadata);
         let mut inputs = mma.a_registers.iter().chain(&mma.b_registers).chain(&mma.c_registers).chain(metadata);
         let is_unknown = inputs.any(|&source| (0..LANES).any(|lane| self.read_undefined(source, lane) != 0));
-        let [packs_c, packs_d] = [mma.has_half_c, mma.has_half_d].map(|is_half| is_half || mma.accumulator == Accumulator::Half);
+        let [packs_c, packs_d] = [mma.has_half_c, mma.has_half_d].map(|is_half| is_half || mma.accumulator == AccumulatorType::Half);
         let of_lane = |lane: usize| {
             let own = |number: usize| {
                 let (register, shift) = if packs_c { (number / 2, 16 * (number % 2)) } else { (number, 0) };
@@ -110,13 +117,13 @@ impl Warp {
     }
 
     /// Returns the columns of the stored elements of a sparse matrix A.
-    pub(super) fn positions(&self, pool: &[u64], sparsity: Sparsity) -> SparseColumns {
+    pub(super) fn positions(&self, pool: &[u64], sparsity: PtxSparsity) -> SparseColumns {
         sparsity.layout.positions(|lane| self.read(pool, sparsity.metadata, lane) as u32)
     }
 
     /// Collects the rows of A or the columns of B from the registers of all lanes. Register `r` is part `r / tall` along the depth, and
     /// part `r % tall` across.
-    fn gather(&self, pool: &[u64], registers: &[Source], element: Element, rows: usize, depth: usize, tall: usize) -> Vectors {
+    fn gather(&self, pool: &[u64], registers: &[PtxSource], element: Element, rows: usize, depth: usize, tall: usize) -> Vectors {
         let mut vectors = vec![vec![0; depth]; rows];
         let count = element.per_register();
         for lane in 0..LANES {
@@ -147,14 +154,14 @@ fn half(bits: u64) -> u64 {
 fn sum(mma: &Mma, a: &[u64], b: &[u64], c: u64) -> u64 {
     let pairs = a.iter().zip(b);
     match mma.accumulator {
-        Accumulator::Single => float_sum(mma, a, b, c & 0xffff_ffff, tensor::Accumulator::Single),
-        Accumulator::Half => float_sum(mma, a, b, c & 0xffff, tensor::Accumulator::Half),
-        Accumulator::Double(mode) => pairs.fold(c, |total, (&a, &b)| float::fma(F64, a, b, total, mode)),
-        Accumulator::Integer { clamps } => {
+        AccumulatorType::Single => float_sum(mma, a, b, c & 0xffff_ffff, tensor::Accumulator::Single),
+        AccumulatorType::Half => float_sum(mma, a, b, c & 0xffff, tensor::Accumulator::Half),
+        AccumulatorType::Double(mode) => pairs.fold(c, |total, (&a, &b)| float::fma(F64, a, b, total, mode)),
+        AccumulatorType::Integer { clamps } => {
             let total = pairs.fold(S32.value(c), |total, (&a, &b)| total + i128::from(a as i64) * i128::from(b as i64));
             if clamps { S32.clamp(total) } else { S32.wrap(total) }
         }
-        Accumulator::Bits { and } => {
+        AccumulatorType::Bits { and } => {
             let ones: u64 = pairs.map(|(&a, &b)| if and { a & b } else { a ^ b }).sum();
             S32.add(c, ones)
         }

@@ -25,16 +25,16 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashSet;
 
-use super::finding::{Error, Finding, FindingKind};
-use super::program::{Action, CallTarget, Callee, Program, RANK_BYTES};
-use super::variables::Image;
-use super::{Options, Report};
+use super::finding::{FindingKind, PtxError, UndefinedBehavior};
+use super::program::{CallTarget, Callee, PtxAction, PtxProgram, RANK_BYTES};
+use super::variables::ImageVariable;
+use super::{PtxOptions, PtxReport};
 use crate::Launch;
-use crate::memory::Memory;
-use block::Block;
+use crate::memory::GlobalMemory;
+use block::PtxBlock;
 use calls::MAX_LOCAL;
 use cluster::Cluster;
-use warp::Warp;
+use warp::PtxWarp;
 
 /// Rounds over the warps of a block per turn of the block.
 const ROUNDS: u32 = 64;
@@ -48,25 +48,25 @@ const MOST_RESIDENT: usize = 4096;
 const MOST_FINDINGS: usize = 100;
 
 /// A fault that ends the run.
-pub(crate) type Stop = Box<Finding>;
+pub(crate) type Stop = Box<UndefinedBehavior>;
 
 /// State shared by all blocks of a launch.
-pub(crate) struct Machine<'a> {
-    pub(crate) program: &'a Program,
+pub(crate) struct LaunchState<'a> {
+    pub(crate) program: &'a PtxProgram,
     /// The constants, with the addresses of global variables filled in.
     pub(crate) pool: Vec<u64>,
     pub(crate) constants: &'a [u8],
     /// The bytes of the kernel's parameters.
     pub(crate) parameters: Vec<u8>,
-    pub(crate) memory: &'a mut Memory,
-    pub(crate) options: &'a Options,
+    pub(crate) memory: &'a mut GlobalMemory,
+    pub(crate) options: &'a PtxOptions,
     pub(crate) launch: &'a Launch,
     /// Blocks per cluster along x, y, z, if the kernel declares it.
     pub(crate) cluster: Option<[u32; 3]>,
     /// Number of blocks per cluster.
     pub(crate) cluster_blocks: u32,
     /// The other blocks of the cluster whose block runs, by rank; empty if clusters have one block.
-    pub(crate) peers: Vec<Option<Block>>,
+    pub(crate) peers: Vec<Option<PtxBlock>>,
     /// Number of executed instructions, counted once per thread.
     pub(crate) instructions: u64,
     /// Number of warp steps.
@@ -78,14 +78,20 @@ pub(crate) struct Machine<'a> {
     pub(crate) heap: FxHashSet<u64>,
     /// Bytes allocated on the heap; freed memory is not reused.
     pub(crate) heap_used: u64,
-    findings: Vec<Finding>,
+    findings: Vec<UndefinedBehavior>,
     /// Findings already reported: kind, line, and a detail that distinguishes findings of one line.
     seen: FxHashSet<(FindingKind, u32, u64)>,
 }
 
 /// Runs a kernel to completion.
-pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mut Memory, options: &Options) -> Result<Report, Error> {
-    let unknown = || Error::Launch(format!("there is no kernel {}", launch.kernel));
+pub(crate) fn run(
+    program: &PtxProgram,
+    image: &ImageVariable,
+    launch: &Launch,
+    memory: &mut GlobalMemory,
+    options: &PtxOptions,
+) -> Result<PtxReport, PtxError> {
+    let unknown = || PtxError::Launch(format!("there is no kernel {}", launch.kernel));
     let &number = program.kernels.get(&launch.kernel).ok_or_else(unknown)?;
     check_callees(program, number)?;
     let CallTarget::Code(function) = &program.functions[number as usize] else { return Err(unknown()) };
@@ -95,30 +101,35 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
         kernel.required_block.is_some_and(|size| size != launch.block) || kernel.most_threads.is_some_and(|most| threads > most);
     if !(1..=1024).contains(&threads) || blocks == 0 || is_refused {
         let Launch { kernel, grid, block, .. } = launch;
-        return Err(Error::Launch(format!("{kernel} cannot be launched with a grid of {grid:?} blocks of {block:?} threads")));
+        return Err(PtxError::Launch(format!("{kernel} cannot be launched with a grid of {grid:?} blocks of {block:?} threads")));
     }
     if launch.is_too_large() {
-        return Err(Error::Launch(format!("a grid of {:?} blocks is too large for the interpreter", launch.grid)));
+        return Err(PtxError::Launch(format!("a grid of {:?} blocks is too large for the interpreter", launch.grid)));
     }
     let shared_bytes = program.variables.shared_bytes.saturating_add(launch.shared_bytes);
     if u64::from(function.frame_bytes) >= MAX_LOCAL || shared_bytes > MOST_SHARED {
         let (local, kernel) = (function.frame_bytes, &launch.kernel);
-        return Err(Error::Launch(format!("{kernel} has {local} bytes of local and {shared_bytes} of shared memory, which is too much")));
+        return Err(PtxError::Launch(format!(
+            "{kernel} has {local} bytes of local and {shared_bytes} of shared memory, which is too much"
+        )));
     }
-    let cluster = launch.cluster_shape(kernel.cluster).map_err(Error::Launch)?;
+    let cluster = launch.cluster_shape(kernel.cluster).map_err(PtxError::Launch)?;
     let cluster_blocks: u32 = cluster.iter().product();
     if cluster_blocks > 1 && u64::from(shared_bytes) > RANK_BYTES {
-        return Err(Error::Launch(format!("{} has {shared_bytes} bytes of shared memory, which is too much for clusters", launch.kernel)));
+        return Err(PtxError::Launch(format!(
+            "{} has {shared_bytes} bytes of shared memory, which is too much for clusters",
+            launch.kernel
+        )));
     }
     let mut parameters = vec![0; kernel.parameter_bytes as usize];
     if launch.arguments.len() != kernel.parameters.len() {
         let (given, wanted) = (launch.arguments.len(), kernel.parameters.len());
-        return Err(Error::Launch(format!("{} takes {wanted} parameters, {given} are given", launch.kernel)));
+        return Err(PtxError::Launch(format!("{} takes {wanted} parameters, {given} are given", launch.kernel)));
     }
     for (argument, &(start, bytes)) in launch.arguments.iter().zip(&kernel.parameters) {
         if argument.len() != bytes as usize {
             let given = argument.len();
-            return Err(Error::Launch(format!("a parameter of {} has {bytes} bytes, {given} are given", launch.kernel)));
+            return Err(PtxError::Launch(format!("a parameter of {} has {bytes} bytes, {given} are given", launch.kernel)));
         }
         parameters[start as usize..(start + bytes) as usize].copy_from_slice(argument);
     }
@@ -126,7 +137,7 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
     for &(entry, variable, offset) in &program.global_addresses {
         pool[entry as usize] = image.globals[variable as usize].wrapping_add_signed(offset);
     }
-    let mut machine = Machine {
+    let mut machine = LaunchState {
         program,
         pool,
         constants: &image.constants,
@@ -178,14 +189,14 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
             Ok(())
         });
         if let Err(fault) = outcome {
-            return Err(Error::Fault { fault: *fault, earlier: machine.findings });
+            return Err(PtxError::Fault { fault: *fault, earlier: machine.findings });
         }
     }
-    Ok(Report { findings: machine.findings, instructions: machine.instructions, output: machine.output })
+    Ok(PtxReport { findings: machine.findings, instructions: machine.instructions, output: machine.output })
 }
 
 /// Runs a cluster until it finishes, polls memory, or has used its turns.
-fn take_turn(machine: &mut Machine<'_>, block: &mut Cluster) -> Result<(), Stop> {
+fn take_turn(machine: &mut LaunchState<'_>, block: &mut Cluster) -> Result<(), Stop> {
     for _ in 0..TURNS {
         let polls = machine.polls;
         block.run(machine, ROUNDS)?;
@@ -197,7 +208,7 @@ fn take_turn(machine: &mut Machine<'_>, block: &mut Cluster) -> Result<(), Stop>
 }
 
 /// Checks that the interpreter supports all functions that a kernel calls directly or indirectly by name.
-fn check_callees(program: &Program, kernel: u32) -> Result<(), Error> {
+fn check_callees(program: &PtxProgram, kernel: u32) -> Result<(), PtxError> {
     let mut seen = FxHashSet::from_iter([kernel]);
     let mut open = vec![kernel];
     while let Some(number) = open.pop() {
@@ -207,7 +218,7 @@ fn check_callees(program: &Program, kernel: u32) -> Result<(), Error> {
             CallTarget::Builtin(_) | CallTarget::Missing(_) => continue,
         };
         for op in &program.code[code.entry as usize..code.end as usize] {
-            if let Action::Call(call) = &op.action
+            if let PtxAction::Call(call) = &op.action
                 && let Callee::Function(callee) = call.callee
                 && seen.insert(callee)
             {
@@ -218,7 +229,7 @@ fn check_callees(program: &Program, kernel: u32) -> Result<(), Error> {
     Ok(())
 }
 
-impl Machine<'_> {
+impl LaunchState<'_> {
     /// Returns the number of threads per block.
     pub(crate) fn threads(&self) -> u32 {
         self.launch.block.iter().product()
@@ -231,20 +242,29 @@ impl Machine<'_> {
     }
 
     /// Makes a finding for a thread.
-    fn finding(&self, kind: FindingKind, block: &Block, thread: u32, line: u32, message: String) -> Finding {
+    fn finding(&self, kind: FindingKind, block: &PtxBlock, thread: u32, line: u32, message: String) -> UndefinedBehavior {
         let thread = self.thread_index(thread);
-        Finding { kind, kernel: self.launch.kernel.clone(), line, block: block.index, thread, message }
+        UndefinedBehavior { kind, kernel: self.launch.kernel.clone(), line, block: block.index, thread, message }
     }
 
     /// Makes a fault, which ends the run.
-    pub(crate) fn stop(&mut self, kind: FindingKind, block: &Block, warp: &Warp, lane: usize, line: u32, message: String) -> Stop {
+    pub(crate) fn stop(&mut self, kind: FindingKind, block: &PtxBlock, warp: &PtxWarp, lane: usize, line: u32, message: String) -> Stop {
         Box::new(self.finding(kind, block, warp.thread(lane), line, message))
     }
 
     /// Reports a finding after which the run continues. Findings that differ only in `message` are reported once; `detail` distinguishes
     /// others.
     #[allow(clippy::too_many_arguments)]
-    pub(crate) fn report(&mut self, kind: FindingKind, block: &Block, warp: &Warp, lane: usize, line: u32, detail: u64, message: String) {
+    pub(crate) fn report(
+        &mut self,
+        kind: FindingKind,
+        block: &PtxBlock,
+        warp: &PtxWarp,
+        lane: usize,
+        line: u32,
+        detail: u64,
+        message: String,
+    ) {
         if self.findings.len() < MOST_FINDINGS && self.seen.insert((kind, line, detail)) {
             let finding = self.finding(kind, block, warp.thread(lane), line, message);
             self.findings.push(finding);
@@ -252,14 +272,14 @@ impl Machine<'_> {
     }
 
     /// Reports that an uninitialized value affects behaviour.
-    pub(crate) fn uninitialized(&mut self, block: &Block, warp: &Warp, lane: usize, line: u32, message: &str) {
+    pub(crate) fn uninitialized(&mut self, block: &PtxBlock, warp: &PtxWarp, lane: usize, line: u32, message: &str) {
         if self.options.undefined_values {
             self.report(FindingKind::Uninitialized, block, warp, lane, line, message.len() as u64, message.to_owned());
         }
     }
 
     /// Reports a fault if the step limit is exceeded.
-    pub(crate) fn check_steps(&mut self, block: &Block, warp: &Warp) -> Result<(), Stop> {
+    pub(crate) fn check_steps(&mut self, block: &PtxBlock, warp: &PtxWarp) -> Result<(), Stop> {
         if self.clock <= self.options.most_steps {
             return Ok(());
         }

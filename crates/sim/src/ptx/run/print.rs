@@ -16,16 +16,16 @@ pub(crate) fn formatted<E>(format: &[u8], mut next: impl FnMut(u64, bool) -> Res
             flags.push(char::from(flag));
         }
         let width = match number(&mut rest) {
-            Some(Number::Digits(digits)) => digits,
-            Some(Number::Argument) => {
+            Some(FormatNumber::Digits(digits)) => digits,
+            Some(FormatNumber::Argument) => {
                 count += 1;
                 next(4, false)?.0 as u32 as usize
             }
             None => 0,
         };
         let precision = match rest.next_if_eq(&b'.').map(|_| number(&mut rest)) {
-            Some(Some(Number::Digits(digits))) => Some(digits),
-            Some(Some(Number::Argument)) => {
+            Some(Some(FormatNumber::Digits(digits))) => Some(digits),
+            Some(Some(FormatNumber::Argument)) => {
                 count += 1;
                 Some(next(4, false)?.0 as u32 as usize)
             }
@@ -87,22 +87,22 @@ pub(crate) fn formatted<E>(format: &[u8], mut next: impl FnMut(u64, bool) -> Res
 }
 
 /// A width or a precision in a format.
-enum Number {
+enum FormatNumber {
     Digits(usize),
     /// `*`: the value is the next argument.
     Argument,
 }
 
 /// Parses a width or a precision.
-fn number(rest: &mut std::iter::Peekable<impl Iterator<Item = u8>>) -> Option<Number> {
+fn number(rest: &mut std::iter::Peekable<impl Iterator<Item = u8>>) -> Option<FormatNumber> {
     if rest.next_if_eq(&b'*').is_some() {
-        return Some(Number::Argument);
+        return Some(FormatNumber::Argument);
     }
     let mut digits: Option<usize> = None;
     while let Some(byte) = rest.next_if(u8::is_ascii_digit) {
         digits = Some(digits.unwrap_or(0).saturating_mul(10).saturating_add(usize::from(byte - b'0')));
     }
-    digits.map(Number::Digits)
+    digits.map(FormatNumber::Digits)
 }
 
 /// Formats like `%e`: an exponent with a sign and at least two digits.

@@ -13,10 +13,10 @@ use oriole_sem::float::Mode;
 use oriole_sem::format::{F16, F32};
 use oriole_sem::tensor::{Accumulator, HOPPER};
 
-use super::block::Block;
-use super::warp::{LANES, Warp};
-use super::{Machine, Stop};
-use crate::ptx::program::{QuadMma, Source};
+use super::block::PtxBlock;
+use super::warp::{LANES, PtxWarp};
+use super::{LaunchState, Stop};
+use crate::ptx::program::{PtxSource, QuadMma};
 
 /// The products of a warp.
 const PRODUCTS: usize = 4;
@@ -26,7 +26,7 @@ const SIZE: usize = 8;
 const DEPTH: usize = 4;
 
 /// A matrix of each product: bits by row and column.
-type Matrices = Vec<[[u64; SIZE]; SIZE]>;
+type QuadMatrices = Vec<[[u64; SIZE]; SIZE]>;
 
 /// Returns the number of a thread's product, its group, and its position in the group.
 fn split(lane: usize) -> (usize, usize, usize) {
@@ -39,9 +39,16 @@ fn of_sum(lane: usize, i: usize, is_half: bool) -> (usize, usize) {
     if is_half { (position + 4 * group, i) } else { (position % 2 + (i & 2) + 4 * group, (i & 4) + (position & 2) + (i & 1)) }
 }
 
-impl Warp {
+impl PtxWarp {
     /// Executes the four products; all 32 threads must be active.
-    pub(crate) fn quad_mma(&mut self, machine: &mut Machine<'_>, block: &Block, mma: &QuadMma, active: u32, line: u32) -> Result<(), Stop> {
+    pub(crate) fn quad_mma(
+        &mut self,
+        machine: &mut LaunchState<'_>,
+        block: &PtxBlock,
+        mma: &QuadMma,
+        active: u32,
+        line: u32,
+    ) -> Result<(), Stop> {
         self.require_all_lanes(machine, block, active, line)?;
         let pool = &machine.pool;
         let mut inputs = mma.a_registers.iter().chain(&mma.b_registers).chain(&mma.c_registers);
@@ -79,7 +86,13 @@ impl Warp {
     }
 
     /// Collects a matrix of each product from the registers of all threads.
-    fn quad_elements(&self, pool: &[u64], registers: &[Source], is_half: bool, place: impl Fn(usize, usize) -> (usize, usize)) -> Matrices {
+    fn quad_elements(
+        &self,
+        pool: &[u64],
+        registers: &[PtxSource],
+        is_half: bool,
+        place: impl Fn(usize, usize) -> (usize, usize),
+    ) -> QuadMatrices {
         let mut matrices = vec![[[0; SIZE]; SIZE]; PRODUCTS];
         for lane in 0..LANES {
             for (number, &source) in registers.iter().enumerate() {

@@ -4,12 +4,12 @@
 use std::rc::Rc;
 
 use super::access::{Bytes, MemoryLocation};
-use super::block::Block;
-use super::mbarrier::{Copy, Data, TensorPart};
-use super::warp::{Warp, lanes_of};
-use super::{Machine, Stop};
+use super::block::PtxBlock;
+use super::mbarrier::{CopyData, PendingBulkCopy, TensorPart};
+use super::warp::{PtxWarp, lanes_of};
+use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
-use crate::ptx::program::{RANK_BYTES, Space, TensorCopy};
+use crate::ptx::program::{PtxSpace, RANK_BYTES, TensorCopy};
 use crate::tensor_map::{MAP_BYTES, TensorMap};
 
 /// Bytes that are read at once from a tensor map, which is aligned to more.
@@ -17,12 +17,12 @@ const PIECE: usize = 16;
 /// Alignment of a box in shared memory, in bytes.
 const BOX_ALIGNMENT: u64 = 128;
 
-impl Warp {
+impl PtxWarp {
     /// Issues a copy of a box for each active thread.
     pub(crate) fn start_tensor_copy(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
         copy: &TensorCopy,
         active: u32,
         line: u32,
@@ -55,7 +55,7 @@ impl Warp {
             let barrier = copy.barrier.as_ref().map(|address| self.place(machine, block, lane, address, line).address);
             let bytes = map.box_bytes() as usize;
             let part = TensorPart { map, coordinates, offsets, operation: copy.operation };
-            let issued = Copy { from: Data::Tensor(Rc::new(part)), to, bytes, barrier, lane, line, index };
+            let issued = PendingBulkCopy { from: CopyData::Tensor(Rc::new(part)), to, bytes, barrier, lane, line, index };
             match barrier {
                 Some(_) => self.start_load(machine, block, &issued, copy.blocks)?,
                 None => self.start_grouped(block, issued),
@@ -65,7 +65,13 @@ impl Warp {
     }
 
     /// Copies a part of a tensor: to shared memory if a barrier is signaled, else from there.
-    pub(super) fn copy_part(&mut self, machine: &mut Machine<'_>, block: &mut Block, copy: &Copy, part: &TensorPart) -> Result<(), Stop> {
+    pub(super) fn copy_part(
+        &mut self,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        copy: &PendingBulkCopy,
+        part: &TensorPart,
+    ) -> Result<(), Stop> {
         let map = &part.map;
         let size = map.piece_bytes();
         let (lane, line) = (copy.lane, copy.line);
@@ -73,7 +79,7 @@ impl Warp {
         let rank = copy.to.address & !(RANK_BYTES - 1);
         map.visit(&part.coordinates, &part.offsets, copy.to.address - rank, |shared, global| {
             let shared = MemoryLocation { address: rank + shared, ..copy.to };
-            let global = global.map(|address| MemoryLocation { space: Space::Global, address });
+            let global = global.map(|address| MemoryLocation { space: PtxSpace::Global, address });
             let (from, to) = if copy.barrier.is_some() { (global, Some(shared)) } else { (Some(shared), global) };
             let Some(to) = to else { return Ok(()) };
             let (mut value, undefined) = match from {

@@ -1,8 +1,8 @@
 //! Accesses to textures and surfaces.
 
-use super::block::Block;
-use super::warp::{Warp, lanes_of};
-use super::{Machine, Stop};
+use super::block::PtxBlock;
+use super::warp::{PtxWarp, lanes_of};
+use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{ImageAccess, ImageAccessKind};
 use crate::sampling::{Fetch, Geometry, Level};
@@ -21,12 +21,12 @@ fn fetch(geometry: Geometry, level: Level, words: &[u32], offsets: [i32; 3]) -> 
     Fetch { geometry, level, index, coordinates, offsets }
 }
 
-impl Warp {
+impl PtxWarp {
     /// Performs an access for the active threads.
     pub(crate) fn access_image(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &Block,
+        machine: &mut LaunchState<'_>,
+        block: &PtxBlock,
         access: &ImageAccess,
         active: u32,
         line: u32,
@@ -43,7 +43,7 @@ impl Warp {
         Ok(())
     }
 
-    fn access_by_lane(&mut self, machine: &mut Machine<'_>, access: &ImageAccess, lane: usize) -> Result<(), String> {
+    fn access_by_lane(&mut self, machine: &mut LaunchState<'_>, access: &ImageAccess, lane: usize) -> Result<(), String> {
         let image = machine.memory.image(self.read(&machine.pool, access.handle, lane) as u32)?;
         let words: Vec<u32> = access.coordinates.iter().map(|&source| self.read(&machine.pool, source, lane) as u32).collect();
         let level = access.level.map(|source| self.read(&machine.pool, source, lane) as u32);
@@ -96,12 +96,12 @@ impl Warp {
 
     fn access_surface(
         &mut self,
-        machine: &mut Machine<'_>,
+        machine: &mut LaunchState<'_>,
         access: &ImageAccess,
         lane: usize,
         place: [i32; 3],
         element_bytes: usize,
-        outside: crate::image::Outside,
+        outside: crate::image::OutsideAccess,
     ) -> Result<(), String> {
         let image = machine.memory.image(self.read(&machine.pool, access.handle, lane) as u32)?;
         if access.values.is_empty() {

@@ -8,19 +8,19 @@ use oriole_sem::format::F32;
 use oriole_sem::int::{S32, U32};
 use oriole_sem::warp::shuffle;
 
-use super::block::Block;
-use super::warp::{ALL_LANES, LANES, Warp, lanes_of};
-use super::{Machine, Stop};
+use super::block::PtxBlock;
+use super::warp::{ALL_LANES, LANES, PtxWarp, lanes_of};
+use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
-use crate::ptx::program::{Action, Program, Reduction, SINK, Together, TogetherKind};
+use crate::ptx::program::{PtxAction, PtxProgram, ReduxOperation, SINK, WarpSyncKind, WarpSyncOperation};
 
-impl Warp {
+impl PtxWarp {
     /// Registers threads at an operation, and executes it for those whose partners have all arrived.
     pub(crate) fn wait_together(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
-        together: &Together,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        together: &WarpSyncOperation,
         active: u32,
         line: u32,
     ) -> Result<(), Stop> {
@@ -44,7 +44,7 @@ impl Warp {
     }
 
     /// Executes the operations whose threads have all arrived or exited.
-    pub(crate) fn run_complete_syncs(&mut self, machine: &mut Machine<'_>, block: &mut Block) -> Result<(), Stop> {
+    pub(crate) fn run_complete_syncs(&mut self, machine: &mut LaunchState<'_>, block: &mut PtxBlock) -> Result<(), Stop> {
         let mut candidates = self.at_together;
         while candidates != 0 {
             let first = candidates.trailing_zeros() as usize;
@@ -67,12 +67,12 @@ impl Warp {
     }
 
     /// Executes the operation at which each of these threads is, and advances their program counters.
-    fn perform(&mut self, machine: &mut Machine<'_>, block: &mut Block, members: u32) {
+    fn perform(&mut self, machine: &mut LaunchState<'_>, block: &mut PtxBlock, members: u32) {
         let program = machine.program;
         let pool = &machine.pool;
         let mut values = [[0_u64; 3]; LANES];
         let mut unknown = [0_u64; LANES];
-        let mut kind = TogetherKind::Barrier;
+        let mut kind = WarpSyncKind::Barrier;
         for lane in lanes_of(members) {
             let Some(together) = operation(program, self.pc[lane]) else { continue };
             kind = together.kind;
@@ -84,7 +84,7 @@ impl Warp {
         let any_unknown = lanes_of(members).any(|lane| unknown[lane] != 0);
         let all_undefined = if any_unknown { u64::MAX } else { 0 };
         let votes = lanes_of(members).filter(|&lane| values[lane][0] & 1 != 0).fold(0_u32, |mask, lane| mask | 1 << lane);
-        if kind == TogetherKind::Barrier
+        if kind == WarpSyncKind::Barrier
             && let Some(races) = &mut block.races
         {
             let threads: Vec<u32> = lanes_of(members).map(|lane| self.thread(lane)).collect();
@@ -96,33 +96,33 @@ impl Warp {
             let equal =
                 |bits: u64| lanes_of(members).filter(|&other| values[other][0] == bits).fold(0_u32, |mask, other| mask | 1 << other);
             let (first, second, taint) = match kind {
-                TogetherKind::Barrier | TogetherKind::Converge => (0, 0, 0),
-                TogetherKind::Shuffle(mode) => {
+                WarpSyncKind::Barrier | WarpSyncKind::Converge => (0, 0, 0),
+                WarpSyncKind::Shuffle(mode) => {
                     let (source, in_range) = shuffle(mode, lane as u32, values[lane][1] as u32, values[lane][2] as u32);
                     let source = source as usize & 31;
                     let taint = if members >> source & 1 == 0 || unknown[lane] == u64::MAX { u64::MAX } else { unknown[source] };
                     let in_group = if members >> source & 1 == 1 { source } else { lane };
                     (values[in_group][0] & u64::from(ALL_LANES), u64::from(in_range), taint)
                 }
-                TogetherKind::VoteAll => (u64::from(votes == members), 0, all_undefined),
-                TogetherKind::VoteAny => (u64::from(votes != 0), 0, all_undefined),
-                TogetherKind::VoteUni => (u64::from(votes == 0 || votes == members), 0, all_undefined),
-                TogetherKind::Ballot => (u64::from(votes), 0, all_undefined),
-                TogetherKind::MatchAny => (u64::from(equal(value)), 0, all_undefined),
-                TogetherKind::MatchAll => {
+                WarpSyncKind::VoteAll => (u64::from(votes == members), 0, all_undefined),
+                WarpSyncKind::VoteAny => (u64::from(votes != 0), 0, all_undefined),
+                WarpSyncKind::VoteUni => (u64::from(votes == 0 || votes == members), 0, all_undefined),
+                WarpSyncKind::Ballot => (u64::from(votes), 0, all_undefined),
+                WarpSyncKind::MatchAny => (u64::from(equal(value)), 0, all_undefined),
+                WarpSyncKind::MatchAll => {
                     let same = equal(value) == members;
                     (if same { u64::from(members) } else { 0 }, u64::from(same), all_undefined)
                 }
-                TogetherKind::Reduce(reduction) => {
+                WarpSyncKind::Reduce(reduction) => {
                     let all: Vec<u64> = lanes_of(members).map(|other| values[other][0]).collect();
                     (reduced(reduction, &all), 0, all_undefined)
                 }
-                TogetherKind::Elect => {
+                WarpSyncKind::Elect => {
                     let leader = members.trailing_zeros();
                     (u64::from(leader), u64::from(leader == lane as u32), 0)
                 }
             };
-            let in_range_taint = if matches!(kind, TogetherKind::Shuffle(_)) { 0 } else { taint };
+            let in_range_taint = if matches!(kind, WarpSyncKind::Shuffle(_)) { 0 } else { taint };
             let [to, beside] = together.destinations;
             if beside != SINK {
                 self.write_with(beside, lane, second, in_range_taint);
@@ -138,24 +138,24 @@ impl Warp {
 }
 
 /// Returns the operation at a program counter.
-fn operation(program: &Program, pc: u32) -> Option<&Together> {
+fn operation(program: &PtxProgram, pc: u32) -> Option<&WarpSyncOperation> {
     match &program.code[pc as usize].action {
-        Action::Together(together) => Some(together),
+        PtxAction::Together(together) => Some(together),
         _ => None,
     }
 }
 
 /// Reduces the values of all members to one 32-bit value.
-fn reduced(reduction: Reduction, values: &[u64]) -> u64 {
+fn reduced(reduction: ReduxOperation, values: &[u64]) -> u64 {
     let all = values.iter().map(|&value| value & u64::from(ALL_LANES));
     let result = match reduction {
-        Reduction::Add => all.reduce(|a, b| U32.add(a, b)),
-        Reduction::And => all.reduce(|a, b| a & b),
-        Reduction::Or => all.reduce(|a, b| a | b),
-        Reduction::Xor => all.reduce(|a, b| a ^ b),
-        Reduction::Min { signed } => all.reduce(|a, b| if signed { S32 } else { U32 }.min(a, b)),
-        Reduction::Max { signed } => all.reduce(|a, b| if signed { S32 } else { U32 }.max(a, b)),
-        Reduction::Float { is_max, absolute, nan } => {
+        ReduxOperation::Add => all.reduce(|a, b| U32.add(a, b)),
+        ReduxOperation::And => all.reduce(|a, b| a & b),
+        ReduxOperation::Or => all.reduce(|a, b| a | b),
+        ReduxOperation::Xor => all.reduce(|a, b| a ^ b),
+        ReduxOperation::Min { signed } => all.reduce(|a, b| if signed { S32 } else { U32 }.min(a, b)),
+        ReduxOperation::Max { signed } => all.reduce(|a, b| if signed { S32 } else { U32 }.max(a, b)),
+        ReduxOperation::Float { is_max, absolute, nan } => {
             let mode = ExtremeMode { nan, ..ExtremeMode::default() };
             let which = if is_max { Extreme::Max } else { Extreme::Min };
             all.map(|value| if absolute { float::abs(F32, value, false) } else { value })

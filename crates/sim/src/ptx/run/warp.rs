@@ -14,11 +14,11 @@
 //! **Registers.** A frame is a range of rows; a row has one value per thread of the warp. Threads may be in different functions, so each
 //! has its own first row. Each value has a mask of its undefined bits.
 
-use super::block::Block;
-use super::copy::Copies;
-use super::{Machine, Stop};
+use super::block::PtxBlock;
+use super::copy::PendingCopies;
+use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
-use crate::ptx::program::{Action, Op, Pure, Slot, Source, Special, Taint};
+use crate::ptx::program::{PtxAction, PtxOp, PtxSource, PtxSpecialRegister, Pure, RegisterSlot, Taint};
 
 /// Number of threads in a warp.
 pub(crate) const LANES: usize = 32;
@@ -33,7 +33,7 @@ const TURN: u32 = 512;
 const POLL_STEPS: u32 = 64;
 
 /// The caller's state, saved during a call.
-pub(crate) struct Frame {
+pub(crate) struct CallFrame {
     /// Index of the call instruction.
     pub(crate) call: u32,
     /// The caller's first register row.
@@ -52,7 +52,7 @@ pub(crate) struct Local {
 }
 
 /// The state of one warp. Arrays are indexed by lane.
-pub(crate) struct Warp {
+pub(crate) struct PtxWarp {
     pub(crate) number: u32,
     /// Threads that have not exited.
     pub(crate) live: u32,
@@ -63,7 +63,7 @@ pub(crate) struct Warp {
     /// For each of them the mask of threads it waits for.
     pub(crate) together_masks: [u32; LANES],
     pub(crate) pc: [u32; LANES],
-    pub(crate) frames: [Vec<Frame>; LANES],
+    pub(crate) frames: [Vec<CallFrame>; LANES],
     /// First register row of each thread's frame.
     pub(crate) base: [u32; LANES],
     /// Row after each thread's frame.
@@ -73,7 +73,7 @@ pub(crate) struct Warp {
     /// End of each thread's local memory in use.
     pub(crate) local_top: [u32; LANES],
     pub(crate) locals: [Local; LANES],
-    pub(crate) copies: [Copies; LANES],
+    pub(crate) copies: [PendingCopies; LANES],
     /// Register values, row by row.
     pub(crate) values: Vec<u64>,
     /// Undefined bits of each register value.
@@ -85,7 +85,7 @@ pub(crate) struct Warp {
 }
 
 /// Threads that execute together.
-struct Group {
+struct RunnableGroup {
     lanes: u32,
     pc: u32,
     /// Lowest program counter at which other threads wait; the group stops there so that the warp can merge groups.
@@ -95,7 +95,7 @@ struct Group {
 }
 
 /// How a group continues after an instruction.
-pub(crate) enum Flow {
+pub(crate) enum GroupContinuation {
     Next,
     Jump(u32),
     /// The program counters are set; the warp must choose a group again.
@@ -114,10 +114,10 @@ pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-impl Warp {
+impl PtxWarp {
     /// Makes a warp whose `threads` first lanes (at most 32) start at instruction `entry`.
-    pub(crate) fn new(number: u32, threads: u32, entry: u32) -> Warp {
-        Warp {
+    pub(crate) fn new(number: u32, threads: u32, entry: u32) -> PtxWarp {
+        PtxWarp {
             number,
             live: if threads >= 32 { ALL_LANES } else { (1 << threads) - 1 },
             at_barrier: 0,
@@ -130,7 +130,7 @@ impl Warp {
             local_base: [0; LANES],
             local_top: [0; LANES],
             locals: std::array::from_fn(|_| Local::default()),
-            copies: std::array::from_fn(|_| Copies::default()),
+            copies: std::array::from_fn(|_| PendingCopies::default()),
             values: Vec::new(),
             undefined: Vec::new(),
             steps_others_waited: 0,
@@ -149,7 +149,7 @@ impl Warp {
     }
 
     /// Runs at most about `budget` steps; returns whether any was taken.
-    pub(crate) fn run(&mut self, machine: &mut Machine<'_>, block: &mut Block, budget: u32) -> Result<bool, Stop> {
+    pub(crate) fn run(&mut self, machine: &mut LaunchState<'_>, block: &mut PtxBlock, budget: u32) -> Result<bool, Stop> {
         let mut left = budget;
         while left > 0 {
             let Some(group) = self.choose(left) else { break };
@@ -166,7 +166,7 @@ impl Warp {
     }
 
     /// Chooses the group to run next; `None` if no thread can run.
-    fn choose(&mut self, left: u32) -> Option<Group> {
+    fn choose(&mut self, left: u32) -> Option<RunnableGroup> {
         let runnable = self.runnable();
         if runnable == 0 {
             return None;
@@ -187,17 +187,17 @@ impl Warp {
             let lanes = together(lane);
             self.steps_others_waited = 0;
             self.last_turn = lane as u32;
-            return Some(Group { lanes, pc: self.pc[lane], limit: u32::MAX, steps: TURN.min(left) });
+            return Some(RunnableGroup { lanes, pc: self.pc[lane], limit: u32::MAX, steps: TURN.min(left) });
         }
         let limit = lanes_of(others).filter(|&lane| depth(lane) == depth(first)).map(|lane| self.pc[lane]).min().unwrap_or(u32::MAX);
         let steps = if others == 0 { left } else { left.min(PATIENCE.saturating_sub(self.steps_others_waited).max(1)) };
-        Some(Group { lanes, pc: self.pc[first], limit, steps })
+        Some(RunnableGroup { lanes, pc: self.pc[first], limit, steps })
     }
 
     /// Runs a group until it splits, waits, reaches other threads, or has used its steps. Returns the number of steps and whether it
     /// yielded.
-    fn run_group(&mut self, machine: &mut Machine<'_>, block: &mut Block, group: Group) -> Result<(u32, bool), Stop> {
-        let Group { lanes, mut pc, limit, steps } = group;
+    fn run_group(&mut self, machine: &mut LaunchState<'_>, block: &mut PtxBlock, group: RunnableGroup) -> Result<(u32, bool), Stop> {
+        let RunnableGroup { lanes, mut pc, limit, steps } = group;
         let program = machine.program;
         let mut done = 0;
         while done < steps {
@@ -210,24 +210,24 @@ impl Warp {
             machine.instructions += u64::from(active.count_ones());
             machine.clock += 1;
             let flow = match &op.action {
-                Action::Compute { destination, sources, function, taint } => {
+                PtxAction::Compute { destination, sources, function, taint } => {
                     if active != 0 {
                         self.compute(machine, active, *destination, sources, function, *taint);
                     }
-                    Flow::Next
+                    GroupContinuation::Next
                 }
-                Action::Branch { target } => {
+                PtxAction::Branch { target } => {
                     if active == lanes {
-                        Flow::Jump(*target)
+                        GroupContinuation::Jump(*target)
                     } else if active == 0 {
-                        Flow::Next
+                        GroupContinuation::Next
                     } else {
                         self.set_pc(lanes, pc + 1);
                         self.set_pc(active, *target);
-                        Flow::Choose
+                        GroupContinuation::Choose
                     }
                 }
-                Action::Yield => {
+                PtxAction::Yield => {
                     self.set_pc(lanes, pc + 1);
                     return Ok((done, true));
                 }
@@ -240,9 +240,9 @@ impl Warp {
                 }
             };
             match flow {
-                Flow::Next => pc += 1,
-                Flow::Jump(target) => pc = target,
-                Flow::Choose => return Ok((done, false)),
+                GroupContinuation::Next => pc += 1,
+                GroupContinuation::Jump(target) => pc = target,
+                GroupContinuation::Choose => return Ok((done, false)),
             }
             if pc >= limit {
                 break;
@@ -259,7 +259,15 @@ impl Warp {
     }
 
     /// Returns the lanes for which the guard is true.
-    fn guarded(&mut self, machine: &mut Machine<'_>, block: &Block, lanes: u32, slot: Slot, negated: bool, line: u32) -> u32 {
+    fn guarded(
+        &mut self,
+        machine: &mut LaunchState<'_>,
+        block: &PtxBlock,
+        lanes: u32,
+        slot: RegisterSlot,
+        negated: bool,
+        line: u32,
+    ) -> u32 {
         let mut active = 0;
         for lane in lanes_of(lanes) {
             let index = self.index(slot, lane);
@@ -273,13 +281,13 @@ impl Warp {
 
     /// Returns the index of a register of a thread in `values` and `undefined`.
     #[inline]
-    pub(crate) fn index(&self, slot: Slot, lane: usize) -> usize {
+    pub(crate) fn index(&self, slot: RegisterSlot, lane: usize) -> usize {
         (self.base[lane] + slot) as usize * LANES + lane
     }
 
     /// Returns the value of a source in a thread.
     #[inline]
-    pub(crate) fn read(&self, pool: &[u64], source: Source, lane: usize) -> u64 {
+    pub(crate) fn read(&self, pool: &[u64], source: PtxSource, lane: usize) -> u64 {
         match source.place() {
             Ok(slot) => self.values[self.index(slot, lane)],
             Err(entry) => pool[entry],
@@ -288,7 +296,7 @@ impl Warp {
 
     /// Returns the undefined bits of a source.
     #[inline]
-    pub(crate) fn read_undefined(&self, source: Source, lane: usize) -> u64 {
+    pub(crate) fn read_undefined(&self, source: PtxSource, lane: usize) -> u64 {
         match source.place() {
             Ok(slot) => self.undefined[self.index(slot, lane)],
             Err(_) => 0,
@@ -296,20 +304,28 @@ impl Warp {
     }
 
     #[inline]
-    pub(crate) fn write(&mut self, slot: Slot, lane: usize, value: u64) {
+    pub(crate) fn write(&mut self, slot: RegisterSlot, lane: usize, value: u64) {
         self.write_with(slot, lane, value, 0);
     }
 
     /// Writes a register and its undefined bits.
     #[inline]
-    pub(crate) fn write_with(&mut self, slot: Slot, lane: usize, value: u64, undefined: u64) {
+    pub(crate) fn write_with(&mut self, slot: RegisterSlot, lane: usize, value: u64, undefined: u64) {
         let index = self.index(slot, lane);
         self.values[index] = value;
         self.undefined[index] = undefined;
     }
 
     /// Executes an instruction without side effects.
-    fn compute(&mut self, machine: &Machine<'_>, active: u32, d: Slot, sources: &[Source; 5], function: &Pure, taint: Taint) {
+    fn compute(
+        &mut self,
+        machine: &LaunchState<'_>,
+        active: u32,
+        d: RegisterSlot,
+        sources: &[PtxSource; 5],
+        function: &Pure,
+        taint: Taint,
+    ) {
         let pool = &machine.pool;
         let [a, b, c, ..] = *sources;
         match function {
@@ -364,110 +380,110 @@ impl Warp {
     /// Executes any instruction other than computations and direct branches.
     fn execute_other(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
-        op: &Op,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        op: &PtxOp,
         pc: u32,
         lanes: u32,
         active: u32,
-    ) -> Result<Flow, Stop> {
+    ) -> Result<GroupContinuation, Stop> {
         if active == 0 {
-            return Ok(Flow::Next);
+            return Ok(GroupContinuation::Next);
         }
         match &op.action {
-            Action::Compute { .. } | Action::Branch { .. } | Action::Nothing | Action::Yield => {}
-            Action::Special { destination, register } => {
+            PtxAction::Compute { .. } | PtxAction::Branch { .. } | PtxAction::Nothing | PtxAction::Yield => {}
+            PtxAction::Special { destination, register } => {
                 lanes_of(active).for_each(|lane| self.write(*destination, lane, self.special(machine, block, lane, *register)));
             }
-            Action::FrameAddress { destination, offset } => {
+            PtxAction::FrameAddress { destination, offset } => {
                 lanes_of(active).for_each(|lane| self.write(*destination, lane, u64::from(self.local_base[lane] + offset)));
             }
-            Action::Load(load) => self.load(machine, block, load, active, op.line)?,
-            Action::Store(store) => self.store(machine, block, store, active, op.line)?,
-            Action::Atomic(atomic) => self.atomic(machine, block, atomic, active, op.line)?,
-            Action::Image(access) => self.access_image(machine, block, access, active, op.line)?,
-            Action::Matrix(matrix) => self.matrix(machine, block, matrix, active, op.line)?,
-            Action::Mma(parts) => self.mma(machine, block, parts, active, op.line)?,
-            Action::QuadMma(product) => self.quad_mma(machine, block, product, active, op.line)?,
-            Action::Fragment(fragment) => self.move_fragment(machine, block, fragment, active, op.line)?,
-            Action::GroupProduct(product) => self.group_product(machine, block, product, active, op.line)?,
-            Action::CopyAsync(copy) => self.start_copies(machine, block, copy, active, op.line)?,
-            Action::CommitCopies => self.commit_copies(active),
-            Action::WaitCopies { all_but, uncommitted } => {
+            PtxAction::Load(load) => self.load(machine, block, load, active, op.line)?,
+            PtxAction::Store(store) => self.store(machine, block, store, active, op.line)?,
+            PtxAction::Atomic(atomic) => self.atomic(machine, block, atomic, active, op.line)?,
+            PtxAction::Image(access) => self.access_image(machine, block, access, active, op.line)?,
+            PtxAction::Matrix(matrix) => self.matrix(machine, block, matrix, active, op.line)?,
+            PtxAction::Mma(parts) => self.mma(machine, block, parts, active, op.line)?,
+            PtxAction::QuadMma(product) => self.quad_mma(machine, block, product, active, op.line)?,
+            PtxAction::Fragment(fragment) => self.move_fragment(machine, block, fragment, active, op.line)?,
+            PtxAction::GroupProduct(product) => self.group_product(machine, block, product, active, op.line)?,
+            PtxAction::CopyAsync(copy) => self.start_copies(machine, block, copy, active, op.line)?,
+            PtxAction::CommitCopies => self.commit_copies(active),
+            PtxAction::WaitCopies { all_but, uncommitted } => {
                 self.wait_copies(machine, block, active, *all_but as usize, *uncommitted)?;
             }
-            Action::Mbarrier(mbarrier) => self.mbarrier(machine, block, mbarrier, active, op.line)?,
-            Action::Bulk(bulk) => self.start_bulk(machine, block, bulk, active, op.line, pc as usize)?,
-            Action::StoreAsync(store) => self.start_store_async(machine, block, store, active, op.line, pc as usize)?,
-            Action::TensorCopy(copy) => self.start_tensor_copy(machine, block, copy, active, op.line, pc as usize)?,
-            Action::CommitBulk => self.commit_bulk(block, active),
-            Action::WaitBulk { all_but } => self.wait_bulk(machine, block, active, *all_but as usize, false)?,
-            Action::Fence => {
+            PtxAction::Mbarrier(mbarrier) => self.mbarrier(machine, block, mbarrier, active, op.line)?,
+            PtxAction::Bulk(bulk) => self.start_bulk(machine, block, bulk, active, op.line, pc as usize)?,
+            PtxAction::StoreAsync(store) => self.start_store_async(machine, block, store, active, op.line, pc as usize)?,
+            PtxAction::TensorCopy(copy) => self.start_tensor_copy(machine, block, copy, active, op.line, pc as usize)?,
+            PtxAction::CommitBulk => self.commit_bulk(block, active),
+            PtxAction::WaitBulk { all_but } => self.wait_bulk(machine, block, active, *all_but as usize, false)?,
+            PtxAction::Fence => {
                 if let Some(races) = &mut block.races {
                     lanes_of(active).for_each(|lane| races.fence(self.thread(lane)));
                 }
             }
-            Action::BranchIndexed { index, targets } => {
+            PtxAction::BranchIndexed { index, targets } => {
                 self.set_pc(lanes, pc + 1);
                 self.branch_indexed(machine, block, *index, targets, active, op.line)?;
-                return Ok(Flow::Choose);
+                return Ok(GroupContinuation::Choose);
             }
-            Action::Call(call) => {
+            PtxAction::Call(call) => {
                 self.set_pc(lanes, pc + 1);
                 self.call(machine, block, call, pc, active, op.line)?;
-                return Ok(Flow::Choose);
+                return Ok(GroupContinuation::Choose);
             }
-            Action::Return { function } => {
+            PtxAction::Return { function } => {
                 self.set_pc(lanes, pc + 1);
                 self.ret(machine, block, *function, active)?;
-                return Ok(Flow::Choose);
+                return Ok(GroupContinuation::Choose);
             }
-            Action::Exit => {
+            PtxAction::Exit => {
                 self.set_pc(lanes, pc + 1);
                 self.exit(machine, block, active)?;
-                return Ok(Flow::Choose);
+                return Ok(GroupContinuation::Choose);
             }
-            Action::Trap => {
+            PtxAction::Trap => {
                 let lane = active.trailing_zeros() as usize;
                 return Err(machine.stop(FindingKind::Trap, block, self, lane, op.line, "a trap was executed".to_owned()));
             }
-            Action::Barrier(barrier) => {
+            PtxAction::Barrier(barrier) => {
                 self.set_pc(lanes, pc + 1);
                 self.set_pc(active, pc);
                 self.arrive(machine, block, barrier, pc, active, op.line)?;
-                return Ok(Flow::Choose);
+                return Ok(GroupContinuation::Choose);
             }
-            Action::ClusterBarrier(barrier) => {
+            PtxAction::ClusterBarrier(barrier) => {
                 self.set_pc(lanes, pc + 1);
                 self.cluster_barrier(machine, block, *barrier, pc, active, op.line)?;
-                return Ok(Flow::Choose);
+                return Ok(GroupContinuation::Choose);
             }
-            Action::Together(together) => {
+            PtxAction::Together(together) => {
                 self.set_pc(lanes, pc + 1);
                 self.set_pc(active, pc);
                 self.wait_together(machine, block, together, active, op.line)?;
-                return Ok(Flow::Choose);
+                return Ok(GroupContinuation::Choose);
             }
-            Action::ActiveMask { destination } => {
+            PtxAction::ActiveMask { destination } => {
                 lanes_of(active).for_each(|lane| self.write(*destination, lane, u64::from(active)));
             }
-            Action::Alloca { destination, size, align } => {
+            PtxAction::Alloca { destination, size, align } => {
                 self.allocate_on_stack(machine, block, (*destination, *size), *align, active, op.line)?;
             }
-            Action::StackSave { destination } => {
+            PtxAction::StackSave { destination } => {
                 lanes_of(active).for_each(|lane| self.write(*destination, lane, u64::from(self.local_top[lane])));
             }
-            Action::StackRestore { source } => self.restore_stack(machine, block, *source, active, op.line)?,
+            PtxAction::StackRestore { source } => self.restore_stack(machine, block, *source, active, op.line)?,
         }
-        Ok(Flow::Next)
+        Ok(GroupContinuation::Next)
     }
 
     /// Sets the program counter of each active thread to the branch target that its index selects (`brx.idx`).
     fn branch_indexed(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
-        index: Source,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        index: PtxSource,
         targets: &[u32],
         active: u32,
         line: u32,
@@ -489,9 +505,9 @@ impl Warp {
     /// Reserves bytes on the stack of each active thread (`alloca`). `slots` are the register for the address and the number of bytes.
     fn allocate_on_stack(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
-        slots: (Slot, Source),
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        slots: (RegisterSlot, PtxSource),
         align: u32,
         active: u32,
         line: u32,
@@ -506,7 +522,14 @@ impl Warp {
     }
 
     /// Moves the end of the stack of each active thread back to an address that `stacksave` returned (`stackrestore`).
-    fn restore_stack(&mut self, machine: &mut Machine<'_>, block: &mut Block, source: Source, active: u32, line: u32) -> Result<(), Stop> {
+    fn restore_stack(
+        &mut self,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        source: PtxSource,
+        active: u32,
+        line: u32,
+    ) -> Result<(), Stop> {
         for lane in lanes_of(active) {
             let top = self.read(&machine.pool, source, lane);
             if top > u64::from(self.local_top[lane]) {
@@ -519,7 +542,7 @@ impl Warp {
     }
 
     /// Ends threads; other threads of the warp may have waited for that.
-    pub(crate) fn exit(&mut self, machine: &mut Machine<'_>, block: &mut Block, lanes: u32) -> Result<(), Stop> {
+    pub(crate) fn exit(&mut self, machine: &mut LaunchState<'_>, block: &mut PtxBlock, lanes: u32) -> Result<(), Stop> {
         self.wait_copies(machine, block, lanes, 0, true)?;
         self.wait_bulk(machine, block, lanes, 0, true)?;
         self.live &= !lanes;
@@ -527,47 +550,47 @@ impl Warp {
     }
 
     /// Returns the value of a special register.
-    fn special(&self, machine: &Machine<'_>, block: &Block, lane: usize, register: Special) -> u64 {
+    fn special(&self, machine: &LaunchState<'_>, block: &PtxBlock, lane: usize, register: PtxSpecialRegister) -> u64 {
         let axis_of = |numbers: [u32; 3], axis: u8| u64::from(numbers[usize::from(axis)]);
         let (grid, size) = (machine.launch.grid, machine.launch.block);
         let cluster = machine.launch.cluster.or(machine.cluster).unwrap_or([1; 3]);
         let in_cluster: [u32; 3] = std::array::from_fn(|axis| block.index[axis] % cluster[axis]);
         let bit = 1_u64 << lane;
         match register {
-            Special::Zero => 0,
-            Special::One => 1,
-            Special::Thread(axis) => axis_of(machine.thread_index(self.thread(lane)), axis),
-            Special::BlockSize(axis) => axis_of(size, axis),
-            Special::Block(axis) => axis_of(block.index, axis),
-            Special::GridSize(axis) => axis_of(grid, axis),
-            Special::Lane => lane as u64,
-            Special::Warp => u64::from(self.number),
-            Special::Warps => u64::from(machine.threads().div_ceil(LANES as u32)),
-            Special::LanesEqual => bit,
-            Special::LanesBelow => bit - 1,
-            Special::LanesUpTo => bit | (bit - 1),
-            Special::LanesAbove => u64::from(ALL_LANES) & !(bit | (bit - 1)),
-            Special::LanesFrom => u64::from(ALL_LANES) & !(bit - 1),
-            Special::Clock => machine.clock,
-            Special::ClockHigh => machine.clock >> 32,
-            Special::TotalShared => block.shared.bytes.len() as u64,
-            Special::DynamicShared => u64::from(machine.launch.shared_bytes),
-            Special::ClusterSize(axis) => axis_of(cluster, axis),
-            Special::ClusterBlock(axis) => axis_of(in_cluster, axis),
-            Special::Cluster(axis) => axis_of(block.index, axis) / axis_of(cluster, axis),
-            Special::Clusters(axis) => axis_of(grid, axis).div_ceil(axis_of(cluster, axis)),
-            Special::ClusterRank => u64::from(block.rank),
-            Special::ClusterBlocks => u64::from(cluster.iter().product::<u32>()),
-            Special::IsExplicitCluster => u64::from(machine.launch.cluster.or(machine.cluster).is_some()),
+            PtxSpecialRegister::Zero => 0,
+            PtxSpecialRegister::One => 1,
+            PtxSpecialRegister::Thread(axis) => axis_of(machine.thread_index(self.thread(lane)), axis),
+            PtxSpecialRegister::BlockSize(axis) => axis_of(size, axis),
+            PtxSpecialRegister::Block(axis) => axis_of(block.index, axis),
+            PtxSpecialRegister::GridSize(axis) => axis_of(grid, axis),
+            PtxSpecialRegister::Lane => lane as u64,
+            PtxSpecialRegister::Warp => u64::from(self.number),
+            PtxSpecialRegister::Warps => u64::from(machine.threads().div_ceil(LANES as u32)),
+            PtxSpecialRegister::LanesEqual => bit,
+            PtxSpecialRegister::LanesBelow => bit - 1,
+            PtxSpecialRegister::LanesUpTo => bit | (bit - 1),
+            PtxSpecialRegister::LanesAbove => u64::from(ALL_LANES) & !(bit | (bit - 1)),
+            PtxSpecialRegister::LanesFrom => u64::from(ALL_LANES) & !(bit - 1),
+            PtxSpecialRegister::Clock => machine.clock,
+            PtxSpecialRegister::ClockHigh => machine.clock >> 32,
+            PtxSpecialRegister::TotalShared => block.shared.bytes.len() as u64,
+            PtxSpecialRegister::DynamicShared => u64::from(machine.launch.shared_bytes),
+            PtxSpecialRegister::ClusterSize(axis) => axis_of(cluster, axis),
+            PtxSpecialRegister::ClusterBlock(axis) => axis_of(in_cluster, axis),
+            PtxSpecialRegister::Cluster(axis) => axis_of(block.index, axis) / axis_of(cluster, axis),
+            PtxSpecialRegister::Clusters(axis) => axis_of(grid, axis).div_ceil(axis_of(cluster, axis)),
+            PtxSpecialRegister::ClusterRank => u64::from(block.rank),
+            PtxSpecialRegister::ClusterBlocks => u64::from(cluster.iter().product::<u32>()),
+            PtxSpecialRegister::IsExplicitCluster => u64::from(machine.launch.cluster.or(machine.cluster).is_some()),
         }
     }
 }
 
 /// Returns whether the action is typical of a spin loop: an atomic or a strong load.
-fn is_poll(action: &Action) -> bool {
+fn is_poll(action: &PtxAction) -> bool {
     match action {
-        Action::Atomic(_) | Action::Mbarrier(_) => true,
-        Action::Load(load) => load.ordering.strong,
+        PtxAction::Atomic(_) | PtxAction::Mbarrier(_) => true,
+        PtxAction::Load(load) => load.ordering.strong,
         _ => false,
     }
 }

@@ -5,26 +5,26 @@
 use oriole_sem::warpgroup::{Descriptor, Major, ROWS_PER_WARP, rows_from_registers};
 
 use super::access::MemoryLocation;
-use super::block::Block;
-use super::warp::{LANES, Warp};
-use super::{Machine, Stop};
-use crate::ptx::program::{GroupMatrix, GroupProduct, RANK_SHIFT, Space};
+use super::block::PtxBlock;
+use super::warp::{LANES, PtxWarp};
+use super::{LaunchState, Stop};
+use crate::ptx::program::{GroupMatrix, GroupProduct, PtxSpace, RANK_SHIFT};
 
 /// Warps of a warpgroup.
 const WARPS: u32 = 4;
 
 /// Vectors of elements from shared memory, and whether all of their bytes have been written.
-struct Vectors {
+struct SharedVectors {
     elements: Vec<Vec<u64>>,
     is_defined: bool,
 }
 
-impl Warp {
+impl PtxWarp {
     /// Executes a product of a warpgroup; all 32 threads must be active.
     pub(crate) fn group_product(
         &mut self,
-        machine: &mut Machine<'_>,
-        block: &Block,
+        machine: &mut LaunchState<'_>,
+        block: &PtxBlock,
         product: &GroupProduct,
         active: u32,
         line: u32,
@@ -77,21 +77,21 @@ impl Warp {
     #[allow(clippy::too_many_arguments)]
     fn vectors(
         &self,
-        machine: &mut Machine<'_>,
-        block: &Block,
+        machine: &mut LaunchState<'_>,
+        block: &PtxBlock,
         descriptor: u64,
         major: Major,
         range: (usize, usize),
         shape: (usize, usize),
         line: u32,
-    ) -> Result<Vectors, Stop> {
+    ) -> Result<SharedVectors, Stop> {
         let mut is_defined = true;
         let elements = Descriptor::decode(descriptor).vectors(major, range.0, range.1, shape.0, shape.1, |address| {
-            let place = MemoryLocation { space: Space::Shared, address: u64::from(address) | u64::from(block.rank) << RANK_SHIFT };
+            let place = MemoryLocation { space: PtxSpace::Shared, address: u64::from(address) | u64::from(block.rank) << RANK_SHIFT };
             let (bytes, undefined) = self.peek(machine, block, 0, place, 16, line)?;
             is_defined &= undefined.iter().all(|&mask| mask == 0);
             Ok::<[u8; 16], Stop>(std::array::from_fn(|at| bytes[at]))
         })?;
-        Ok(Vectors { elements, is_defined })
+        Ok(SharedVectors { elements, is_defined })
     }
 }

@@ -4,7 +4,7 @@ use oriole_sem::bits::{self, Permute};
 use oriole_sem::int::{S32, U32};
 
 use crate::sass::site::Site;
-use crate::sass::step::{Action, Built, Unsupported, compute, mask_of};
+use crate::sass::step::{Action, Built, UnsupportedInst, compute, mask_of};
 use crate::sass::warp::{Destination, Lanes};
 
 use super::operand::{Integer, Typed, accept, binary, ternary, unary};
@@ -165,7 +165,7 @@ pub fn extend(site: &Site<'_>) -> Built {
 }
 
 /// Takes a destination and two integer operands.
-fn two(site: &Site<'_>) -> Result<(Destination, Integer, Integer), Unsupported> {
+fn two(site: &Site<'_>) -> Result<(Destination, Integer, Integer), UnsupportedInst> {
     let mut operands = site.operands();
     let result = (operands.destination()?, operands.integer()?, operands.integer()?);
     operands.end()?;

@@ -10,7 +10,7 @@ use oriole_sem::float::order_key;
 use oriole_sem::format::{F32, F64};
 
 use crate::sass::site::Site;
-use crate::sass::step::{Built, Unsupported, compute, mask_of};
+use crate::sass::step::{Built, UnsupportedInst, compute, mask_of};
 use crate::sass::warp::{Mask, PredicateDestination, PredicateSource, Warp};
 
 use super::operand::{Typed, accept};
@@ -78,7 +78,7 @@ impl Join {
 }
 
 /// Rejects modifiers that are neither relations nor combinations nor in `others`.
-pub fn accept_comparison(site: &Site<'_>, others: &[&str]) -> Result<(), Unsupported> {
+pub fn accept_comparison(site: &Site<'_>, others: &[&str]) -> Result<(), UnsupportedInst> {
     let mut known: Vec<&str> = RELATIONS.iter().map(|&(spelling, _)| spelling).collect();
     known.extend(JOINS.iter().map(|&(spelling, _)| spelling));
     known.extend(others);
@@ -86,8 +86,8 @@ pub fn accept_comparison(site: &Site<'_>, others: &[&str]) -> Result<(), Unsuppo
 }
 
 /// Decodes the relation and the combination.
-pub fn relation(site: &Site<'_>) -> Result<(Relation, Join), Unsupported> {
-    let missing = |what: &str| Unsupported(format!("a comparison without {what}"));
+pub fn relation(site: &Site<'_>) -> Result<(Relation, Join), UnsupportedInst> {
+    let missing = |what: &str| UnsupportedInst(format!("a comparison without {what}"));
     Ok((site.one_of(&RELATIONS).ok_or_else(|| missing("relation"))?, site.one_of(&JOINS).ok_or_else(|| missing("join"))?))
 }
 
@@ -127,7 +127,7 @@ pub fn integers(site: &Site<'_>) -> Built {
         let (a, b) = (operands.wide_integer()?, operands.wide_integer()?);
         let outcome = ComparisonResult { places, join, other: operands.predicate()? };
         if extended {
-            return Err(Unsupported("an extended comparison of 64 bits".into()));
+            return Err(UnsupportedInst("an extended comparison of 64 bits".into()));
         }
         return Ok(compute(move |warp, mask| {
             let (a, b) = (a.read(warp), b.read(warp));
@@ -217,7 +217,7 @@ pub fn doubles(site: &Site<'_>) -> Built {
     operands.end()?;
     if let Some(is_min) = site.one_of(&[(".MIN", true), (".MAX", false)]) {
         if !other.is_always() || !site.has(".AND") {
-            return Err(Unsupported("a minimum of doubles joined with a predicate".into()));
+            return Err(UnsupportedInst("a minimum of doubles joined with a predicate".into()));
         }
         let outcome = ComparisonResult { places, join: Join::And, other };
         return Ok(compute(move |warp, mask| {

@@ -9,7 +9,7 @@ use oriole_sem::format::{BF16, F16, F32, F64, Format, Rounding};
 use oriole_sem::int::{Int, S8, S16, S32, S64, U8, U16, U32, U64};
 
 use crate::sass::site::{Operands, Site};
-use crate::sass::step::{Action, Built, Unsupported, compute};
+use crate::sass::step::{Action, Built, UnsupportedInst, compute};
 use crate::sass::warp::{Destination, Source, Warp, WideLanes, WideSource};
 
 use super::float::canonical;
@@ -30,7 +30,7 @@ fn known<T>(tables: &[(&'static str, T)], others: &[&'static str]) -> Vec<&'stat
 
 /// A floating-point operand of any format, with its sign modifiers applied.
 #[derive(Clone, Copy)]
-struct Number {
+struct FloatOperand {
     /// Register of a 32-bit or narrower operand; `source` is used for doubles only.
     source: WideSource,
     narrow: Source,
@@ -41,8 +41,8 @@ struct Number {
     negate: bool,
 }
 
-impl Number {
-    fn of(operands: &mut Operands<'_>, format: Format) -> Result<Number, Unsupported> {
+impl FloatOperand {
+    fn of(operands: &mut Operands<'_>, format: Format) -> Result<FloatOperand, UnsupportedInst> {
         let zero = (WideSource::Immediate(0), Source::Immediate(0));
         let (source, narrow, absolute, negate) = if format == F64 {
             let input = operands.wide_input()?;
@@ -52,7 +52,7 @@ impl Number {
             (zero.0, input.source, input.absolute, input.negate)
         };
         let shift = if operands.last_has(".H1") { 16 } else { 0 };
-        Ok(Number { source, narrow, format, shift, absolute, negate })
+        Ok(FloatOperand { source, narrow, format, shift, absolute, negate })
     }
 
     fn read(self, warp: &Warp) -> WideLanes {
@@ -67,7 +67,7 @@ impl Number {
 }
 
 /// Makes the action `d = f(a)`; `wide` if the result has 64 bits.
-fn converted(d: Destination, wide: bool, a: Number, f: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Action {
+fn converted(d: Destination, wide: bool, a: FloatOperand, f: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let a = a.read(warp);
         if wide {
@@ -79,7 +79,7 @@ fn converted(d: Destination, wide: bool, a: Number, f: impl Fn(u64) -> u64 + Sen
 }
 
 /// Takes the destination register or pair.
-fn place(operands: &mut Operands<'_>, wide: bool) -> Result<Destination, Unsupported> {
+fn place(operands: &mut Operands<'_>, wide: bool) -> Result<Destination, UnsupportedInst> {
     operands.wide_destination(if wide { 2 } else { 1 })
 }
 
@@ -88,11 +88,11 @@ pub fn float_to_float_of(site: &Site<'_>) -> Built {
     accept_with(site, &known(&FORMATS, &FLOAT_ROUNDINGS), &[".H1"])?;
     let find = |spelling: &str| FORMATS.iter().find(|(name, _)| *name == spelling).map(|&(_, format)| format);
     let formats: Vec<Format> = site.instruction.modifiers.iter().filter_map(|symbol| find(symbol.spelling())).collect();
-    let [to, from] = formats[..] else { return Err(Unsupported("a conversion of floats without both formats".into())) };
+    let [to, from] = formats[..] else { return Err(UnsupportedInst("a conversion of floats without both formats".into())) };
     let mode = float_mode(site);
     let mut operands = site.operands();
     let d = place(&mut operands, to == F64)?;
-    let a = Number::of(&mut operands, from)?;
+    let a = FloatOperand::of(&mut operands, from)?;
     operands.end()?;
     Ok(match (to == F64, to == F32 && from == F64, mode == Mode::RN) {
         (true, _, _) if from == F32 && !mode.ftz => {
@@ -110,7 +110,7 @@ pub fn round(site: &Site<'_>) -> Built {
     let mode = float_mode(site);
     let mut operands = site.operands();
     let d = place(&mut operands, format == F64)?;
-    let a = Number::of(&mut operands, format)?;
+    let a = FloatOperand::of(&mut operands, format)?;
     operands.end()?;
     Ok(converted(d, format == F64, a, move |bits| convert::to_integral(format, bits, mode)))
 }
@@ -124,7 +124,7 @@ pub fn float_to_integer(site: &Site<'_>) -> Built {
     let (mode, nan_is_zero) = (float_mode(site), site.has(".NTZ"));
     let mut operands = site.operands();
     let d = place(&mut operands, to.bits == 64)?;
-    let a = Number::of(&mut operands, from)?;
+    let a = FloatOperand::of(&mut operands, from)?;
     operands.end()?;
     // The top bit of the type, extended to the register like other results.
     let nan = if nan_is_zero { 0 } else { to.value(1 << (to.bits - 1)) as u64 };
@@ -138,15 +138,15 @@ pub fn float_to_integer(site: &Site<'_>) -> Built {
 
 /// An integer operand: a register or pair, or the byte or half of a register that its suffix selects.
 #[derive(Clone, Copy)]
-struct Whole {
+struct IntegerOperand {
     source: WideSource,
     narrow: Source,
     kind: Int,
     shift: u32,
 }
 
-impl Whole {
-    fn of(operands: &mut Operands<'_>, kind: Int) -> Result<Whole, Unsupported> {
+impl IntegerOperand {
+    fn of(operands: &mut Operands<'_>, kind: Int) -> Result<IntegerOperand, UnsupportedInst> {
         let (source, narrow, signs) = if kind.bits == 64 {
             let input = operands.wide_input()?;
             (input.source, Source::Immediate(0), input.negate || input.absolute || input.invert)
@@ -155,11 +155,11 @@ impl Whole {
             (WideSource::Immediate(0), input.source, input.negate || input.absolute || input.invert)
         };
         if signs {
-            return Err(Unsupported("a sign in front of an integer that is converted".into()));
+            return Err(UnsupportedInst("a sign in front of an integer that is converted".into()));
         }
         let shifts = [(".B1", 8), (".B2", 16), (".B3", 24), (".H1", 16)];
         let shift = shifts.iter().find(|(suffix, _)| operands.last_has(suffix)).map_or(0, |&(_, shift)| shift);
-        Ok(Whole { source, narrow, kind, shift })
+        Ok(IntegerOperand { source, narrow, kind, shift })
     }
 
     fn read(self, warp: &Warp) -> WideLanes {
@@ -177,7 +177,7 @@ pub fn integer_to_float(site: &Site<'_>) -> Built {
     let mode = float_mode(site);
     let mut operands = site.operands();
     let d = place(&mut operands, to == F64)?;
-    let a = Whole::of(&mut operands, from)?;
+    let a = IntegerOperand::of(&mut operands, from)?;
     operands.end()?;
     let nearest = mode == Mode::RN && to == F32;
     Ok(compute(move |warp, mask| {
@@ -193,7 +193,7 @@ pub fn integer_to_float(site: &Site<'_>) -> Built {
 /// `I2I.to.S32.SAT d, a`: clamps to a narrower integer type.
 pub fn integer_to_integer(site: &Site<'_>) -> Built {
     accept(site, &[".U8", ".S8", ".U16", ".S16", ".S32", ".SAT"])?;
-    let to = site.one_of(&INTEGERS[..4]).ok_or_else(|| Unsupported("an integer conversion without type".into()))?;
+    let to = site.one_of(&INTEGERS[..4]).ok_or_else(|| UnsupportedInst("an integer conversion without type".into()))?;
     let (least, greatest) = (to.least() as i32, to.greatest() as i32);
     let mut operands = site.operands();
     let d = operands.destination()?;

@@ -12,7 +12,7 @@ use oriole_sem::float::{self, Extreme, ExtremeMode, Mode};
 use oriole_sem::format::{BF16, F16, F32, F64, Format, Rounding};
 
 use crate::sass::site::{self, Input, Operands, Site};
-use crate::sass::step::{Action, Built, Unsupported, compute};
+use crate::sass::step::{Action, Built, UnsupportedInst, compute};
 use crate::sass::warp::{Destination, Lanes, Source, Warp, WideLanes, WideSource, lanes_of};
 
 use super::operand::{Single, Typed, accept, accept_with, float_mode, for_active};
@@ -37,7 +37,7 @@ pub fn flush(bits: u32) -> u32 {
 }
 
 /// An arithmetic operation with `N` operands.
-pub trait Operation<const N: usize>: Copy + Send + Sync + 'static {
+pub trait FloatOperation<const N: usize>: Copy + Send + Sync + 'static {
     /// Computes the result rounded to nearest, with the host's arithmetic.
     fn native(operands: [f32; N]) -> f32;
     /// Returns operands `[x, y, z]` such that the result is `x * y + z`.
@@ -53,7 +53,7 @@ pub struct Multiply;
 #[derive(Clone, Copy)]
 pub struct Fused;
 
-impl Operation<2> for Add {
+impl FloatOperation<2> for Add {
     #[inline]
     fn native([a, b]: [f32; 2]) -> f32 {
         a + b
@@ -67,7 +67,7 @@ impl Operation<2> for Add {
     }
 }
 
-impl Operation<2> for Multiply {
+impl FloatOperation<2> for Multiply {
     #[inline]
     fn native([a, b]: [f32; 2]) -> f32 {
         a * b
@@ -81,7 +81,7 @@ impl Operation<2> for Multiply {
     }
 }
 
-impl Operation<3> for Fused {
+impl FloatOperation<3> for Fused {
     #[inline]
     fn native([a, b, c]: [f32; 3]) -> f32 {
         a.mul_add(b, c)
@@ -97,7 +97,7 @@ impl Operation<3> for Fused {
 
 /// Computes one lane, rounded to nearest, with `.FTZ` and `.SAT`.
 #[inline]
-fn nearest<const N: usize, O: Operation<N>, const FTZ: bool, const SAT: bool>(operands: [u32; N]) -> u32 {
+fn nearest<const N: usize, O: FloatOperation<N>, const FTZ: bool, const SAT: bool>(operands: [u32; N]) -> u32 {
     let operands = if FTZ { operands.map(flush) } else { operands };
     let mut result = canonical(O::native(operands.map(f32::from_bits)));
     // The host rounded with bounded exponent. Only for exactly the smallest normal number is it unclear whether the value was subnormal.
@@ -132,7 +132,7 @@ pub fn fused_odd([x, y, z]: [f64; 3]) -> f64 {
 /// Computes one lane with directed rounding. Zero results (whose sign depends on the mode), non-finite and flushed results are left to the
 /// reference.
 #[inline]
-fn directed<const N: usize, O: Operation<N>>(operands: [u32; N], mode: Mode) -> u32 {
+fn directed<const N: usize, O: FloatOperation<N>>(operands: [u32; N], mode: Mode) -> u32 {
     let operands = if mode.ftz { operands.map(flush) } else { operands };
     let value = fused_odd(O::fused(operands.map(f32::from_bits)));
     let nearest = value as f32;
@@ -153,7 +153,7 @@ fn directed<const N: usize, O: Operation<N>>(operands: [u32; N], mode: Mode) -> 
 }
 
 /// Makes the action `d = operation(inputs)`; with `zeroing` (`.FMZ`) a zero factor makes the product zero, even times infinity or NaN.
-fn action<const N: usize, O: Operation<N>>(d: Destination, inputs: [Single; N], mode: Mode, zeroing: bool) -> Action {
+fn action<const N: usize, O: FloatOperation<N>>(d: Destination, inputs: [Single; N], mode: Mode, zeroing: bool) -> Action {
     let whole = |f: fn([u32; N]) -> u32| {
         compute(move |warp, mask| {
             let operands = inputs.map(|input| input.read(warp));
@@ -201,7 +201,7 @@ fn mode_and_zeroing(site: &Site<'_>) -> (Mode, bool) {
 }
 
 /// Takes `N` single-precision operands, which must be the last ones.
-fn inputs<const N: usize>(operands: &mut Operands<'_>) -> Result<[Single; N], Unsupported> {
+fn inputs<const N: usize>(operands: &mut Operands<'_>) -> Result<[Single; N], UnsupportedInst> {
     let mut inputs = [operands.single()?; N];
     for input in &mut inputs[1..] {
         *input = operands.single()?;
@@ -283,13 +283,13 @@ fn least_or_greatest(a: u32, b: u32, is_min: bool, mode: ExtremeMode) -> u32 {
 }
 
 /// Takes an operand of `FMNMX`. With `.XORSIGN` both register operands are written as `|x|`, but their signs are still used.
-fn of_extreme(input: Input, mode: ExtremeMode) -> Result<Single, Unsupported> {
+fn of_extreme(input: Input, mode: ExtremeMode) -> Result<Single, UnsupportedInst> {
     if !mode.xorsign_abs {
         return Single::of(input);
     }
     let is_bare = !input.absolute && !matches!(input.source, Source::Immediate(_));
     if is_bare || input.negate {
-        return Err(Unsupported("`.XORSIGN` of other operands than magnitudes".into()));
+        return Err(UnsupportedInst("`.XORSIGN` of other operands than magnitudes".into()));
     }
     Single::of(Input { absolute: false, ..input })
 }
@@ -324,7 +324,7 @@ enum PairSource {
 
 /// An operand of two singles.
 #[derive(Clone, Copy)]
-struct Pair {
+struct SinglePair {
     source: PairSource,
     /// Whether the halves are exchanged (`.LO_HI`).
     swapped: bool,
@@ -334,8 +334,8 @@ struct Pair {
     flip: u64,
 }
 
-impl Pair {
-    fn of(operands: &mut Operands<'_>) -> Result<Pair, Unsupported> {
+impl SinglePair {
+    fn of(operands: &mut Operands<'_>) -> Result<SinglePair, UnsupportedInst> {
         let next = operands.peek();
         let is_literal = matches!(next.map(|operand| &operand.value), Some(OperandValue::Float(..)));
         let is_single = next.is_some_and(|operand| site::suffixes(operand).any(|suffix| suffix == ".F32"));
@@ -347,7 +347,7 @@ impl Pair {
             (PairSource::Two(input.source), input.absolute, input.negate)
         };
         let both = |on: bool| if on { 0x8000_0000_8000_0000 } else { 0 };
-        Ok(Pair { source, swapped: operands.last_has(".LO_HI"), keep: !both(absolute), flip: both(negate) })
+        Ok(SinglePair { source, swapped: operands.last_has(".LO_HI"), keep: !both(absolute), flip: both(negate) })
     }
 
     fn read(self, warp: &Warp) -> WideLanes {
@@ -363,14 +363,14 @@ impl Pair {
 }
 
 /// `FADD2 d, a, b`, `FMUL2 d, a, b`, `FFMA2 d, a, b, c`: the operation on both halves of register pairs.
-pub fn pairs<const N: usize, O: Operation<N>>(site: &Site<'_>) -> Built {
+pub fn pairs<const N: usize, O: FloatOperation<N>>(site: &Site<'_>) -> Built {
     accept_with(site, &MODES, &[".F32", ".F32x2", ".HI_LO", ".LO_HI"])?;
     let (mode, zeroing) = mode_and_zeroing(site);
     let mut operands = site.operands();
     let d = operands.wide_destination(2)?;
-    let mut inputs = [Pair::of(&mut operands)?; N];
+    let mut inputs = [SinglePair::of(&mut operands)?; N];
     for input in &mut inputs[1..] {
-        *input = Pair::of(&mut operands)?;
+        *input = SinglePair::of(&mut operands)?;
     }
     operands.end()?;
     Ok(compute(move |warp, mask| {
@@ -422,7 +422,7 @@ struct Half {
 }
 
 impl Half {
-    fn of(operands: &mut Operands<'_>, format: Format) -> Result<Half, Unsupported> {
+    fn of(operands: &mut Operands<'_>, format: Format) -> Result<Half, UnsupportedInst> {
         let input = operands.input()?;
         Ok(Half { input, upper: operands.last_has(".H1"), format })
     }

@@ -10,7 +10,7 @@ use oriole_sem::float::{self, Extreme, ExtremeMode, Mode};
 use oriole_sem::format::{BF16, F16, F32, Format, Rounding};
 
 use crate::sass::site::{Input, Operands, Site, suffixes};
-use crate::sass::step::{Action, Built, Unsupported, compute, mask_of};
+use crate::sass::step::{Action, Built, UnsupportedInst, compute, mask_of};
 use crate::sass::warp::{Destination, Lanes, Source, Warp};
 
 use super::compare::{ComparisonResult, accept_comparison, holds, relation};
@@ -39,12 +39,12 @@ const SIGN: u32 = 0x8000;
 
 impl Halves {
     /// Takes an operand; two literals in a row are the halves of one immediate.
-    fn of(operands: &mut Operands<'_>) -> Result<Halves, Unsupported> {
+    fn of(operands: &mut Operands<'_>) -> Result<Halves, UnsupportedInst> {
         let is_literal = |operands: &Operands<'_>| matches!(operands.peek().map(|operand| &operand.value), Some(OperandValue::Float(..)));
         let first_is_literal = is_literal(operands);
         let Input { mut source, negate, absolute, invert } = operands.input()?;
         if invert {
-            return Err(Unsupported("a complement as an operand of halves".into()));
+            return Err(UnsupportedInst("a complement as an operand of halves".into()));
         }
         let single = operands.last_has(".F32");
         let shifts = match (operands.last_has(".H0_H0"), operands.last_has(".H1_H1")) {
@@ -167,10 +167,10 @@ impl HalfOperation {
 }
 
 /// Rejects single-precision operands, which are implemented only for sums of `f16`.
-fn refuse_singles(site: &Site<'_>, kind: HalfOperation) -> Result<(), Unsupported> {
+fn refuse_singles(site: &Site<'_>, kind: HalfOperation) -> Result<(), UnsupportedInst> {
     let has_single = site.instruction.operands.iter().flat_map(suffixes).any(|suffix| suffix == ".F32");
     if has_single && (kind != HalfOperation::Add || format(site) != F16) {
-        return Err(Unsupported(format!("a single as an operand of {}", site.opcode().mnemonic())));
+        return Err(UnsupportedInst(format!("a single as an operand of {}", site.opcode().mnemonic())));
     }
     Ok(())
 }
@@ -235,7 +235,7 @@ fn nearest<const BF: bool>(d: Destination, inputs: [Halves; 3], kind: HalfOperat
 /// `HADD2.F32 d, a, b`: the sum of the lower halves, as a single.
 fn to_single(site: &Site<'_>, mut operands: Operands<'_>, d: Destination, kind: HalfOperation) -> Built {
     if kind != HalfOperation::Add || format(site) != F16 {
-        return Err(Unsupported(format!("{} with a single as result", site.opcode().mnemonic())));
+        return Err(UnsupportedInst(format!("{} with a single as result", site.opcode().mnemonic())));
     }
     let (a, b) = (Halves::of(&mut operands)?, Halves::of(&mut operands)?);
     operands.end()?;
@@ -267,7 +267,7 @@ pub fn extreme(site: &Site<'_>) -> Built {
         // Both operands are written as `|x|`, but their signs are still used.
         for input in &mut inputs {
             if input.keep == 0xffff || input.flips != [0, 0] {
-                return Err(Unsupported("`.XORSIGN` of other operands than magnitudes".into()));
+                return Err(UnsupportedInst("`.XORSIGN` of other operands than magnitudes".into()));
             }
             input.keep = 0xffff;
         }

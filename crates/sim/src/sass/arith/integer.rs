@@ -4,7 +4,7 @@
 //! product is added to a 64-bit operand; `.HI` keeps the upper half of that sum.
 
 use crate::sass::site::{Input, Operands, Site};
-use crate::sass::step::{Built, Unsupported, compute};
+use crate::sass::step::{Built, UnsupportedInst, compute};
 use crate::sass::warp::{Lanes, Mask, PredicateDestination, PredicateSource, Warp};
 
 use super::operand::{Integer, Typed, WideInteger, accept, ternary, unary};
@@ -81,7 +81,7 @@ fn sum<const TERMS: usize>(site: &Site<'_>) -> Built {
 }
 
 /// Takes the carry-out predicates.
-fn carries_out<const TERMS: usize>(operands: &mut Operands<'_>) -> Result<[Option<PredicateDestination>; 2], Unsupported> {
+fn carries_out<const TERMS: usize>(operands: &mut Operands<'_>) -> Result<[Option<PredicateDestination>; 2], UnsupportedInst> {
     if TERMS == 2 {
         let [carry] = operands.carries::<1>()?;
         Ok([carry, None])
@@ -95,7 +95,7 @@ fn carries_in<const TERMS: usize>(
     site: &Site<'_>,
     operands: &mut Operands<'_>,
     out: [Option<PredicateDestination>; 2],
-) -> Result<Carries, Unsupported> {
+) -> Result<Carries, UnsupportedInst> {
     let extended = site.has(".X");
     // Without `.X` there is no carry-in, whatever the predicate fields of the encoding contain.
     let into = if extended { [operands.optional_predicate()?, operands.optional_predicate()?] } else { [PredicateSource::TRUE; 2] };

@@ -32,7 +32,7 @@ mod tests;
 use oriole_isa::Opcode;
 
 use super::site::Site;
-use super::step::{Built, Unsupported};
+use super::step::{Built, UnsupportedInst};
 
 /// Builds the action of an arithmetic instruction; `None` for other opcodes.
 pub fn build(site: &Site<'_>) -> Option<Built> {
@@ -96,7 +96,7 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
         Opcode::F2FP => pack::floats(site),
         Opcode::I2IP => pack::integers(site),
         Opcode::F2IP => pack::floats_to_integers(site),
-        Opcode::FSWZADD | Opcode::IMUL => Err(Unsupported(site.opcode().mnemonic().into())),
+        Opcode::FSWZADD | Opcode::IMUL => Err(UnsupportedInst(site.opcode().mnemonic().into())),
         _ => return None,
     })
 }

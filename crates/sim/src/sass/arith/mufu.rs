@@ -10,14 +10,14 @@ use oriole_sem::float::Mode;
 use oriole_sem::format::{BF16, F16, F64, Format};
 
 use crate::sass::site::{Operands, Site};
-use crate::sass::step::{Built, Unsupported, compute};
+use crate::sass::step::{Built, UnsupportedInst, compute};
 
 use super::float::{canonical, flush};
 use super::operand::{Typed, accept_with, for_active};
 
 /// The approximated function.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Function {
+enum MufuFunction {
     Cos,
     Sin,
     Ex2,
@@ -28,42 +28,42 @@ enum Function {
     Tanh,
 }
 
-const FUNCTIONS: [(&str, Function); 8] = [
-    (".COS", Function::Cos),
-    (".SIN", Function::Sin),
-    (".EX2", Function::Ex2),
-    (".LG2", Function::Lg2),
-    (".RCP", Function::Rcp),
-    (".RSQ", Function::Rsq),
-    (".SQRT", Function::Sqrt),
-    (".TANH", Function::Tanh),
+const FUNCTIONS: [(&str, MufuFunction); 8] = [
+    (".COS", MufuFunction::Cos),
+    (".SIN", MufuFunction::Sin),
+    (".EX2", MufuFunction::Ex2),
+    (".LG2", MufuFunction::Lg2),
+    (".RCP", MufuFunction::Rcp),
+    (".RSQ", MufuFunction::Rsq),
+    (".SQRT", MufuFunction::Sqrt),
+    (".TANH", MufuFunction::Tanh),
 ];
 
-impl Function {
+impl MufuFunction {
     /// Evaluates the function in double precision.
     fn of(self, x: f64) -> f64 {
         match self {
             // Drop whole turns first, which is exact, so that large arguments stay accurate.
-            Function::Cos => (x.fract() * std::f64::consts::TAU).cos(),
-            Function::Sin => (x.fract() * std::f64::consts::TAU).sin(),
-            Function::Ex2 => x.exp2(),
-            Function::Lg2 => x.log2(),
-            Function::Rcp => 1.0 / x,
-            Function::Rsq => 1.0 / x.sqrt(),
-            Function::Sqrt => x.sqrt(),
-            Function::Tanh => x.tanh(),
+            MufuFunction::Cos => (x.fract() * std::f64::consts::TAU).cos(),
+            MufuFunction::Sin => (x.fract() * std::f64::consts::TAU).sin(),
+            MufuFunction::Ex2 => x.exp2(),
+            MufuFunction::Lg2 => x.log2(),
+            MufuFunction::Rcp => 1.0 / x,
+            MufuFunction::Rsq => 1.0 / x.sqrt(),
+            MufuFunction::Sqrt => x.sqrt(),
+            MufuFunction::Tanh => x.tanh(),
         }
     }
 
     /// Evaluates the function on a single, given and returned as bits.
     fn of_single(self, bits: u32) -> u32 {
         let apply = |bits: u32| canonical(self.of(f64::from(f32::from_bits(bits))) as f32);
-        if self == Function::Tanh { apply(bits) } else { flush(apply(flush(bits))) }
+        if self == MufuFunction::Tanh { apply(bits) } else { flush(apply(flush(bits))) }
     }
 
     /// Evaluates the function on an `f16` or `bf16`, given and returned as bits.
     fn of_half(self, format: Format, bits: u32) -> u32 {
-        let flush = |bits: u64| if format == BF16 && self != Function::Tanh { BF16.flush(bits) } else { bits };
+        let flush = |bits: u64| if format == BF16 && self != MufuFunction::Tanh { BF16.flush(bits) } else { bits };
         let wide = float_to_float(F64, format, flush(bits.into()), Mode::RN, Overflow::Ieee);
         let result = self.of(f64::from_bits(wide)).to_bits();
         flush(float_to_float(format, F64, result, Mode::RN, Overflow::Ieee)) as u32
@@ -95,7 +95,7 @@ pub fn approximate(site: &Site<'_>) -> Built {
     if let Some(root) = site.one_of(&[(".RCP64H", false), (".RSQ64H", true)]) {
         return upper_word(operands, d, root);
     }
-    let function = site.one_of(&FUNCTIONS).ok_or_else(|| Unsupported("an approximation without name".into()))?;
+    let function = site.one_of(&FUNCTIONS).ok_or_else(|| UnsupportedInst("an approximation without name".into()))?;
     if let Some(format) = site.one_of(&[(".F16", F16), (".BF16", BF16), (".F16x2", F16), (".BF16x2", BF16)]) {
         let both = site.has(".F16x2") || site.has(".BF16x2");
         let input = operands.input()?;

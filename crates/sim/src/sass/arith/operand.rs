@@ -8,24 +8,24 @@ use oriole_sem::float::Mode;
 use oriole_sem::format::Rounding;
 
 use crate::sass::site::{self, Input, Operands, Site, WideInput};
-use crate::sass::step::{Action, Unsupported, compute};
+use crate::sass::step::{Action, UnsupportedInst, compute};
 use crate::sass::warp::{Destination, Lanes, Mask, PredicateDestination, PredicateSource, Source, Warp, WideLanes, WideSource, lanes_of};
 
 /// Rejects modifiers that the builder does not implement, and all operand suffixes.
-pub fn accept(site: &Site<'_>, modifiers: &[&str]) -> Result<(), Unsupported> {
+pub fn accept(site: &Site<'_>, modifiers: &[&str]) -> Result<(), UnsupportedInst> {
     accept_with(site, modifiers, &[])
 }
 
 /// Rejects modifiers and operand suffixes that the builder does not implement.
-pub fn accept_with(site: &Site<'_>, modifiers: &[&str], suffixes: &[&str]) -> Result<(), Unsupported> {
+pub fn accept_with(site: &Site<'_>, modifiers: &[&str], suffixes: &[&str]) -> Result<(), UnsupportedInst> {
     for symbol in &site.instruction.modifiers {
         if !modifiers.contains(&symbol.spelling()) {
-            return Err(Unsupported(format!("modifier `{}` of {}", symbol.spelling(), site.opcode().mnemonic())));
+            return Err(UnsupportedInst(format!("modifier `{}` of {}", symbol.spelling(), site.opcode().mnemonic())));
         }
     }
     for suffix in site.instruction.operands.iter().flat_map(site::suffixes) {
         if !suffixes.contains(&suffix) {
-            return Err(Unsupported(format!("suffix `{suffix}` of an operand of {}", site.opcode().mnemonic())));
+            return Err(UnsupportedInst(format!("suffix `{suffix}` of an operand of {}", site.opcode().mnemonic())));
         }
     }
     Ok(())
@@ -56,9 +56,9 @@ pub struct Integer {
 
 impl Integer {
     /// Makes the operand; `|x|` is not supported on integers.
-    pub fn of(input: Input) -> Result<Integer, Unsupported> {
+    pub fn of(input: Input) -> Result<Integer, UnsupportedInst> {
         if input.absolute {
-            return Err(Unsupported("magnitude of an integer".into()));
+            return Err(UnsupportedInst("magnitude of an integer".into()));
         }
         let inverted = input.negate || input.invert;
         Ok(Integer { source: input.source, flip: if inverted { !0 } else { 0 }, add: u32::from(input.negate) })
@@ -79,9 +79,9 @@ pub struct WideInteger {
 }
 
 impl WideInteger {
-    pub fn of(input: WideInput) -> Result<WideInteger, Unsupported> {
+    pub fn of(input: WideInput) -> Result<WideInteger, UnsupportedInst> {
         if input.absolute {
-            return Err(Unsupported("magnitude of an integer".into()));
+            return Err(UnsupportedInst("magnitude of an integer".into()));
         }
         let inverted = input.negate || input.invert;
         Ok(WideInteger { source: input.source, flip: if inverted { !0 } else { 0 }, add: u64::from(input.negate) })
@@ -113,9 +113,9 @@ const SIGN: u32 = 1 << 31;
 
 impl Single {
     /// Makes the operand; `~x` is not supported on floats.
-    pub fn of(input: Input) -> Result<Single, Unsupported> {
+    pub fn of(input: Input) -> Result<Single, UnsupportedInst> {
         if input.invert {
-            return Err(Unsupported("complement of a floating-point number".into()));
+            return Err(UnsupportedInst("complement of a floating-point number".into()));
         }
         let keep = if input.absolute { !SIGN } else { !0 };
         Ok(Single { source: input.source, keep, flip: if input.negate { SIGN } else { 0 } })
@@ -138,9 +138,9 @@ pub struct Double {
 const WIDE_SIGN: u64 = 1 << 63;
 
 impl Double {
-    pub fn of(input: WideInput) -> Result<Double, Unsupported> {
+    pub fn of(input: WideInput) -> Result<Double, UnsupportedInst> {
         if input.invert {
-            return Err(Unsupported("complement of a floating-point number".into()));
+            return Err(UnsupportedInst("complement of a floating-point number".into()));
         }
         let keep = if input.absolute { !WIDE_SIGN } else { !0 };
         Ok(Double { source: input.source, keep, flip: if input.negate { WIDE_SIGN } else { 0 } })
@@ -154,36 +154,36 @@ impl Double {
 
 /// Takes operands by their type.
 pub trait Typed {
-    fn integer(&mut self) -> Result<Integer, Unsupported>;
-    fn wide_integer(&mut self) -> Result<WideInteger, Unsupported>;
-    fn single(&mut self) -> Result<Single, Unsupported>;
-    fn double(&mut self) -> Result<Double, Unsupported>;
+    fn integer(&mut self) -> Result<Integer, UnsupportedInst>;
+    fn wide_integer(&mut self) -> Result<WideInteger, UnsupportedInst>;
+    fn single(&mut self) -> Result<Single, UnsupportedInst>;
+    fn double(&mut self) -> Result<Double, UnsupportedInst>;
     /// Takes up to `N` destination predicates if predicates are next; omitted ones and `PT` are `None`.
-    fn carries<const N: usize>(&mut self) -> Result<[Option<PredicateDestination>; N], Unsupported>;
+    fn carries<const N: usize>(&mut self) -> Result<[Option<PredicateDestination>; N], UnsupportedInst>;
     /// Takes destination predicates whose meaning is not implemented; they must be `PT`.
-    fn unused_predicates(&mut self, count: usize) -> Result<(), Unsupported>;
+    fn unused_predicates(&mut self, count: usize) -> Result<(), UnsupportedInst>;
     /// Checks that no operand is left.
-    fn end(&self) -> Result<(), Unsupported>;
+    fn end(&self) -> Result<(), UnsupportedInst>;
 }
 
 impl Typed for Operands<'_> {
-    fn integer(&mut self) -> Result<Integer, Unsupported> {
+    fn integer(&mut self) -> Result<Integer, UnsupportedInst> {
         Integer::of(self.input()?)
     }
 
-    fn wide_integer(&mut self) -> Result<WideInteger, Unsupported> {
+    fn wide_integer(&mut self) -> Result<WideInteger, UnsupportedInst> {
         WideInteger::of(self.wide_input()?)
     }
 
-    fn single(&mut self) -> Result<Single, Unsupported> {
+    fn single(&mut self) -> Result<Single, UnsupportedInst> {
         Single::of(self.input()?)
     }
 
-    fn double(&mut self) -> Result<Double, Unsupported> {
+    fn double(&mut self) -> Result<Double, UnsupportedInst> {
         Double::of(self.wide_input()?)
     }
 
-    fn carries<const N: usize>(&mut self) -> Result<[Option<PredicateDestination>; N], Unsupported> {
+    fn carries<const N: usize>(&mut self) -> Result<[Option<PredicateDestination>; N], UnsupportedInst> {
         let mut carries = [None; N];
         for carry in &mut carries {
             if self.next_is_predicate() {
@@ -195,17 +195,17 @@ impl Typed for Operands<'_> {
         Ok(carries)
     }
 
-    fn unused_predicates(&mut self, count: usize) -> Result<(), Unsupported> {
+    fn unused_predicates(&mut self, count: usize) -> Result<(), UnsupportedInst> {
         for _ in 0..count {
             if self.next_is_predicate() && !self.predicate()?.is_always() {
-                return Err(Unsupported("a predicate that says which source was taken or what overflowed".into()));
+                return Err(UnsupportedInst("a predicate that says which source was taken or what overflowed".into()));
             }
         }
         Ok(())
     }
 
-    fn end(&self) -> Result<(), Unsupported> {
-        if self.left() == 0 { Ok(()) } else { Err(Unsupported("more operands than expected".into())) }
+    fn end(&self) -> Result<(), UnsupportedInst> {
+        if self.left() == 0 { Ok(()) } else { Err(UnsupportedInst("more operands than expected".into())) }
     }
 }
 

@@ -9,7 +9,7 @@ use oriole_sem::format::{BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, F32, Format, R
 use oriole_sem::int::{Int, S8, S16, U8, U16};
 
 use crate::sass::site::{Input, Operands, Site};
-use crate::sass::step::{Action, Built, Unsupported, compute};
+use crate::sass::step::{Action, Built, UnsupportedInst, compute};
 use crate::sass::warp::{Destination, Row, Source};
 
 use super::half::narrow;
@@ -118,7 +118,7 @@ pub fn floats(site: &Site<'_>) -> Built {
         [to, from] => (to, from),
         [to] => (to, Packed::Float(F32)),
         [] => (Packed::Float(F16), Packed::Float(F32)),
-        _ => return Err(Unsupported("a conversion of more than two formats".into())),
+        _ => return Err(UnsupportedInst("a conversion of more than two formats".into())),
     };
     let overflow = if site.has(".SATFINITE") { Overflow::SatFinite } else { Overflow::Ieee };
     let conversion = Conversion { to, from, mode: float_mode(site), overflow };
@@ -146,10 +146,10 @@ pub fn floats(site: &Site<'_>) -> Built {
         && new_bits != 16
         && source != Source::General(Row::source(None))
     {
-        return Err(Unsupported("small numbers merged with a third operand".into()));
+        return Err(UnsupportedInst("small numbers merged with a third operand".into()));
     }
     if unpacks && new_bits > 32 {
-        return Err(Unsupported("a pair of numbers that is wider than a register".into()));
+        return Err(UnsupportedInst("a pair of numbers that is wider than a register".into()));
     }
     let from_width = from.bits();
     let from_mask = u32::MAX >> (32 - from_width.min(32));
@@ -184,10 +184,10 @@ fn two_halves<const BF: bool>(d: Destination, a: Source, b: Source, mode: Mode, 
 }
 
 /// Takes an operand without sign modifiers.
-fn plain(operands: &mut Operands<'_>) -> Result<Source, Unsupported> {
+fn plain(operands: &mut Operands<'_>) -> Result<Source, UnsupportedInst> {
     let Input { source, negate, absolute, invert } = operands.input()?;
     if negate || absolute || invert {
-        return Err(Unsupported("a sign in front of a number that is packed".into()));
+        return Err(UnsupportedInst("a sign in front of a number that is packed".into()));
     }
     Ok(source)
 }
@@ -209,7 +209,7 @@ pub fn integers(site: &Site<'_>) -> Built {
     let mut known: Vec<&str> = INTEGERS.iter().map(|&(spelling, _)| spelling).collect();
     known.extend([".S32", ".SAT"]);
     accept_with(site, &known, &[".H1", ".24", ".28"])?;
-    let to = site.one_of(&INTEGERS).ok_or_else(|| Unsupported("packed integers without type".into()))?;
+    let to = site.one_of(&INTEGERS).ok_or_else(|| UnsupportedInst("packed integers without type".into()))?;
     let clamps = site.has(".SAT");
     let mut operands = site.operands();
     let d = operands.destination()?;
@@ -224,7 +224,7 @@ pub fn integers(site: &Site<'_>) -> Built {
     let shift = if operands.last_has(".H1") { 16 } else { 0 };
     operands.end()?;
     if !is_expected {
-        return Err(Unsupported("packed integers of a third operand with another place".into()));
+        return Err(UnsupportedInst("packed integers of a third operand with another place".into()));
     }
     let one = move |value: u32| {
         let value = i128::from(value as i32);

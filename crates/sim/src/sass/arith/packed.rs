@@ -1,27 +1,27 @@
 //! Integer minima and maxima, sums of packed integers, and dot products: `IMNMX`, `VIMNMX`, `VIMNMX3`, `VIADDMNMX`, `VIADD`, `VABSDIFF`,
 //! `VABSDIFF4`, `IDP`.
 //!
-//! A register holds one integer of 32 bits, two of 16 or four of 8 bits ([`Layout`]); every operation works element by element.
+//! A register holds one integer of 32 bits, two of 16 or four of 8 bits ([`PackedLayout`]); every operation works element by element.
 
 use oriole_sem::int::{Int, S8, S16, S32, S64, U8, U16, U32, U64};
 
 use crate::sass::site::Site;
-use crate::sass::step::{Action, Built, Unsupported, compute};
+use crate::sass::step::{Action, Built, UnsupportedInst, compute};
 use crate::sass::warp::{Destination, PredicateSource};
 
 use super::operand::{Integer, Typed, accept, binary, chosen, ternary};
 
 /// The element type of a register, and thereby the number of its elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Layout {
+struct PackedLayout {
     element: Int,
 }
 
-impl Layout {
-    const WORD: Layout = Layout { element: S32 };
+impl PackedLayout {
+    const WORD: PackedLayout = PackedLayout { element: S32 };
 
     /// Decodes the element type from the modifiers; 32 bits, signed, if none is named.
-    fn of(site: &Site<'_>) -> Layout {
+    fn of(site: &Site<'_>) -> PackedLayout {
         let element = site.one_of(&[
             (".U32", U32),
             (".S32", S32),
@@ -32,7 +32,7 @@ impl Layout {
             (".U8x4", U8),
             (".S8x4", S8),
         ]);
-        element.map_or(Layout::WORD, |element| Layout { element })
+        element.map_or(PackedLayout::WORD, |element| PackedLayout { element })
     }
 
     /// Applies `f` to each pair of elements; results are truncated to the element size.
@@ -60,7 +60,7 @@ const TYPES: [&str; 10] = [".U32", ".S32", ".U16x2", ".S16x2", ".U8x4", ".S8x4",
 
 /// Makes the action: the minimum if the predicate is true, else the maximum, and with `.RELU` at least zero.
 fn extreme(site: &Site<'_>, d: Destination, a: Integer, b: Integer, is_min: PredicateSource) -> Action {
-    let (layout, relu) = (Layout::of(site), site.has(".RELU"));
+    let (layout, relu) = (PackedLayout::of(site), site.has(".RELU"));
     match (layout.element.bits, layout.element.signed, relu) {
         (32, true, false) => chosen(d, a, b, is_min, |a, b| (a as i32).min(b as i32) as u32, |a, b| (a as i32).max(b as i32) as u32),
         (32, false, false) => chosen(d, a, b, is_min, u32::min, u32::max),
@@ -102,13 +102,13 @@ pub fn min_max(site: &Site<'_>) -> Built {
 }
 
 /// Takes the last predicate of the newer `IMNMX`, which must be `!PT`; other values are not supported.
-fn rejects_false(operands: &mut crate::sass::site::Operands<'_>) -> Result<(), Unsupported> {
+fn rejects_false(operands: &mut crate::sass::site::Operands<'_>) -> Result<(), UnsupportedInst> {
     if operands.left() == 0 {
         return Ok(());
     }
     let operand = operands.take()?;
     let is_constant = matches!(operand.value, oriole_isa::OperandValue::Register(_, None));
-    if is_constant && operand.not { Ok(()) } else { Err(Unsupported("a minimum with a second predicate".into())) }
+    if is_constant && operand.not { Ok(()) } else { Err(UnsupportedInst("a minimum with a second predicate".into())) }
 }
 
 /// `VIMNMX d, [p, p,] a, b, p`: minimum or maximum.
@@ -126,7 +126,7 @@ pub fn video_min_max(site: &Site<'_>) -> Built {
 /// `VIMNMX3 d, a, b, c, p`: minimum or maximum of three; `VIADDMNMX d, a, b, c, p`: of `a + b` and `c`.
 pub fn video_min_max3(site: &Site<'_>, adds: bool) -> Built {
     accept(site, &TYPES[..7])?;
-    let (layout, relu) = (Layout::of(site), site.has(".RELU"));
+    let (layout, relu) = (PackedLayout::of(site), site.has(".RELU"));
     let mut operands = site.operands();
     let d = operands.destination()?;
     let inputs = [operands.integer()?, operands.integer_elements(layout)?, operands.integer()?];
@@ -148,14 +148,14 @@ pub fn video_min_max3(site: &Site<'_>, adds: bool) -> Built {
 /// Takes operands whose negation would apply to each element.
 trait Elements {
     /// Takes an integer operand; a negated operand of several elements is not supported.
-    fn integer_elements(&mut self, layout: Layout) -> Result<Integer, Unsupported>;
+    fn integer_elements(&mut self, layout: PackedLayout) -> Result<Integer, UnsupportedInst>;
 }
 
 impl Elements for crate::sass::site::Operands<'_> {
-    fn integer_elements(&mut self, layout: Layout) -> Result<Integer, Unsupported> {
+    fn integer_elements(&mut self, layout: PackedLayout) -> Result<Integer, UnsupportedInst> {
         let input = self.input()?;
         if input.negate && layout.element.bits != 32 {
-            return Err(Unsupported("a negated operand of packed numbers".into()));
+            return Err(UnsupportedInst("a negated operand of packed numbers".into()));
         }
         Integer::of(input)
     }
@@ -164,10 +164,10 @@ impl Elements for crate::sass::site::Operands<'_> {
 /// `VIADD d, a, b`: sum per element, wrapping, or clamped with `.ISAT`.
 pub fn video_add(site: &Site<'_>) -> Built {
     accept(site, &TYPES)?;
-    let layout = Layout::of(site);
+    let layout = PackedLayout::of(site);
     let saturates = site.has(".ISAT");
     if saturates && (site.has(".32") || site.has(".16x2")) {
-        return Err(Unsupported("a clamped sum of numbers without signedness".into()));
+        return Err(UnsupportedInst("a clamped sum of numbers without signedness".into()));
     }
     let mut operands = site.operands();
     let d = operands.destination()?;
@@ -206,7 +206,7 @@ pub fn difference(site: &Site<'_>) -> Built {
 /// `VABSDIFF4 d, a, b, c`: absolute differences of bytes; `.ACC` sums them and `c`.
 pub fn differences(site: &Site<'_>) -> Built {
     accept(site, &[".U8", ".ACC"])?;
-    let layout = Layout { element: if site.has(".U8") { U8 } else { S8 } };
+    let layout = PackedLayout { element: if site.has(".U8") { U8 } else { S8 } };
     let mut operands = site.operands();
     let d = operands.destination()?;
     operands.unused_predicates(1)?;
@@ -221,7 +221,7 @@ pub fn differences(site: &Site<'_>) -> Built {
         }));
     }
     if c.source != crate::sass::warp::Source::General(crate::sass::warp::Row::source(None)) {
-        return Err(Unsupported("differences of bytes that are merged with a third operand".into()));
+        return Err(UnsupportedInst("differences of bytes that are merged with a third operand".into()));
     }
     Ok(binary(d, inputs[0], inputs[1], difference))
 }
@@ -242,7 +242,7 @@ pub fn dot(site: &Site<'_>) -> Built {
             _ => None,
         })
         .collect();
-    let [a_type, b_type] = types[..] else { return Err(Unsupported("a dot product of unknown types".into())) };
+    let [a_type, b_type] = types[..] else { return Err(UnsupportedInst("a dot product of unknown types".into())) };
     let mut operands = site.operands();
     let d = operands.destination()?;
     let inputs = [operands.integer()?, operands.integer()?, operands.integer()?];

@@ -3,7 +3,7 @@
 use oriole_isa::OperandValue;
 
 use crate::sass::site::{Operands, Site, suffixes};
-use crate::sass::step::{Built, Unsupported, compute, mask_of};
+use crate::sass::step::{Built, UnsupportedInst, compute, mask_of};
 use crate::sass::warp::{Lanes, Mask, PredicateDestination, PredicateSource, Warp, WideLanes};
 
 use super::operand::{Integer, Typed, accept, accept_with};
@@ -52,24 +52,28 @@ pub fn singles(site: &Site<'_>) -> Built {
 
 /// A predicate operand, or the sign bit of a register (`.SIGN`).
 #[derive(Clone, Copy)]
-enum Condition {
+enum SelectCondition {
     Predicate(PredicateSource),
     Sign(Integer),
 }
 
-impl Condition {
-    fn of(operands: &mut Operands<'_>) -> Result<Condition, Unsupported> {
+impl SelectCondition {
+    fn of(operands: &mut Operands<'_>) -> Result<SelectCondition, UnsupportedInst> {
         if operands.next_is_predicate() {
-            return Ok(Condition::Predicate(operands.predicate()?));
+            return Ok(SelectCondition::Predicate(operands.predicate()?));
         }
         let register = operands.integer()?;
-        if operands.last_has(".SIGN") { Ok(Condition::Sign(register)) } else { Err(Unsupported("a register as a predicate".into())) }
+        if operands.last_has(".SIGN") {
+            Ok(SelectCondition::Sign(register))
+        } else {
+            Err(UnsupportedInst("a register as a predicate".into()))
+        }
     }
 
     fn read(self, warp: &Warp) -> Mask {
         match self {
-            Condition::Predicate(predicate) => warp.read_predicate(predicate),
-            Condition::Sign(register) => {
+            SelectCondition::Predicate(predicate) => warp.read_predicate(predicate),
+            SelectCondition::Sign(register) => {
                 let values = register.read(warp);
                 mask_of(|lane| values[lane] >> 31 == 1)
             }
@@ -82,7 +86,7 @@ pub fn predicates(site: &Site<'_>) -> Built {
     accept_with(site, &[".LUT"], &[".SIGN"])?;
     let mut operands = site.operands();
     let places = [operands.predicate_destination()?, operands.predicate_destination()?];
-    let inputs = [Condition::of(&mut operands)?, Condition::of(&mut operands)?, Condition::of(&mut operands)?];
+    let inputs = [SelectCondition::of(&mut operands)?, SelectCondition::of(&mut operands)?, SelectCondition::of(&mut operands)?];
     let tables = [operands.number()? as u8, operands.number()? as u8];
     operands.end()?;
     Ok(compute(move |warp, mask| {
@@ -143,9 +147,9 @@ pub fn register_to_predicates(site: &Site<'_>) -> Built {
 }
 
 /// Checks that the operand is `UPR`.
-fn all_predicates(operand: &oriole_isa::Operand) -> Result<(), Unsupported> {
+fn all_predicates(operand: &oriole_isa::Operand) -> Result<(), UnsupportedInst> {
     match &operand.value {
         OperandValue::Name(name) if name.spelling() == "UPR" => Ok(()),
-        other => Err(Unsupported(format!("expected the uniform predicates, found {other:?}"))),
+        other => Err(UnsupportedInst(format!("expected the uniform predicates, found {other:?}"))),
     }
 }

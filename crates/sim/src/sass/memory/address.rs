@@ -7,12 +7,12 @@
 use oriole_isa::{AddressPart, AddressRegister, OperandValue, RegFile};
 
 use crate::sass::site::{Operands, Site};
-use crate::sass::step::Unsupported;
+use crate::sass::step::UnsupportedInst;
 use crate::sass::warp::{LANES, Row, Source, Warp, WideLanes, WideSource};
 
 /// A memory address as a sum of registers and a constant.
 #[derive(Clone, Copy, Debug)]
-pub struct Address {
+pub struct AddressSum {
     base: Base,
     uniform: Uniform,
     offset: i64,
@@ -43,9 +43,9 @@ fn is_pair(register: &AddressRegister, is_extended: bool) -> bool {
     says(".64") || is_extended && !says(".U32")
 }
 
-impl Address {
+impl AddressSum {
     /// Takes the next operand as an address; `is_wide` for global and generic addresses.
-    pub fn take(site: &Site<'_>, operands: &mut Operands<'_>, is_wide: bool) -> Result<Address, Unsupported> {
+    pub fn take(site: &Site<'_>, operands: &mut Operands<'_>, is_wide: bool) -> Result<AddressSum, UnsupportedInst> {
         let OperandValue::Address(address) = &operands.take()?.value else {
             return Err(site.unsupported("an access without an address"));
         };
@@ -56,12 +56,12 @@ impl Address {
         for register in part.registers.iter().filter(|register| register.file == RegFile::General) {
             site.checked(register.number, if is_wide && is_pair(register, site.has(".E")) { 2 } else { 1 })?;
         }
-        Address::of_part(part, is_wide, site.has(".E")).ok_or_else(|| site.unsupported("an address with a register of this file"))
+        AddressSum::of_part(part, is_wide, site.has(".E")).ok_or_else(|| site.unsupported("an address with a register of this file"))
     }
 
     /// Decodes the sum inside brackets; `None` if a register of another file occurs in it.
-    pub fn of_part(part: &AddressPart, is_wide: bool, is_extended: bool) -> Option<Address> {
-        let mut sum = Address { base: Base::None, uniform: Uniform::None, offset: part.offset.unwrap_or(0), is_wide };
+    pub fn of_part(part: &AddressPart, is_wide: bool, is_extended: bool) -> Option<AddressSum> {
+        let mut sum = AddressSum { base: Base::None, uniform: Uniform::None, offset: part.offset.unwrap_or(0), is_wide };
         for register in &part.registers {
             let says = |spelling: &str| register.suffixes.iter().any(|symbol| symbol.spelling() == spelling);
             let row = Row::source(register.number);

@@ -4,11 +4,11 @@
 //! first matrix, 8 to 15 for the second, and so on. Thread `t` holds row `t / 4`, columns `2 (t % 4)` and the next one; with `.MT88`, these
 //! elements of the transposed matrix.
 
-use super::address::Address;
+use super::address::AddressSum;
 use super::space::{self, Space};
 use crate::sass::fault::Fault;
 use crate::sass::site::Site;
-use crate::sass::step::{Built, Unsupported, access};
+use crate::sass::step::{Built, UnsupportedInst, access};
 use crate::sass::warp::{Destination, LANES, Lanes, Mask, Row, Warp, lanes_of};
 use crate::sass::world::World;
 
@@ -30,7 +30,7 @@ struct MatrixAccess {
 }
 
 /// Decodes the number of matrices and the layout.
-fn shape(site: &Site<'_>) -> Result<MatrixAccess, Unsupported> {
+fn shape(site: &Site<'_>) -> Result<MatrixAccess, UnsupportedInst> {
     if !site.has(".16") || !(site.has(".M88") || site.has(".MT88")) {
         return Err(site.unsupported("matrices of this shape"));
     }
@@ -50,7 +50,7 @@ pub fn load(site: &Site<'_>) -> Built {
     let MatrixAccess { matrices, transposed } = shape(site)?;
     let mut operands = site.operands();
     let d = operands.wide_destination(matrices)?;
-    let address = Address::take(site, &mut operands, false)?;
+    let address = AddressSum::take(site, &mut operands, false)?;
     Ok(access(move |warp, world, mask| {
         whole_warp(warp, mask)?;
         let addresses = address.of(warp);
@@ -77,7 +77,7 @@ pub fn load(site: &Site<'_>) -> Built {
 pub fn store(site: &Site<'_>) -> Built {
     let MatrixAccess { matrices, transposed } = shape(site)?;
     let mut operands = site.operands();
-    let address = Address::take(site, &mut operands, false)?;
+    let address = AddressSum::take(site, &mut operands, false)?;
     let first: Row = operands.rows(matrices)?;
     Ok(access(move |warp, world, mask| {
         whole_warp(warp, mask)?;
@@ -106,8 +106,8 @@ pub fn copy(site: &Site<'_>) -> Built {
     let bytes: usize = site.one_of(&[(".64", 8), (".128", 16)]).unwrap_or(4);
     let fills = site.has(".ZFILL");
     let mut operands = site.operands();
-    let to = Address::take(site, &mut operands, false)?;
-    let from = Address::take(site, &mut operands, true)?;
+    let to = AddressSum::take(site, &mut operands, false)?;
+    let from = AddressSum::take(site, &mut operands, true)?;
     let condition = operands.optional_predicate()?;
     Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
         let (to, from) = (to.of(warp), from.of(warp));

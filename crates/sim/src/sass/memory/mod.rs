@@ -9,7 +9,7 @@ pub(crate) mod space;
 use oriole_isa::Opcode;
 
 use super::site::Site;
-use super::step::{Action, Built, Unsupported};
+use super::step::{Action, Built, UnsupportedInst};
 
 /// Builds the action of a load, store or fence; `None` for other opcodes.
 pub fn build(site: &Site<'_>) -> Option<Built> {
@@ -30,7 +30,7 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
 
 /// The size of an access per thread, and its extension to registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Width {
+pub enum AccessWidth {
     U8,
     S8,
     U16,
@@ -40,33 +40,39 @@ pub enum Width {
     B128,
 }
 
-impl Width {
+impl AccessWidth {
     /// Decodes the width from the modifiers; 32 bits if none is named.
-    pub fn of(site: &Site<'_>) -> Result<Width, Unsupported> {
+    pub fn of(site: &Site<'_>) -> Result<AccessWidth, UnsupportedInst> {
         if site.has(".256") {
             return Err(site.unsupported("accesses of 256 bits"));
         }
-        let widths = [(".U8", Width::U8), (".S8", Width::S8), (".U16", Width::U16), (".S16", Width::S16), (".64", Width::B64)];
+        let widths = [
+            (".U8", AccessWidth::U8),
+            (".S8", AccessWidth::S8),
+            (".U16", AccessWidth::U16),
+            (".S16", AccessWidth::S16),
+            (".64", AccessWidth::B64),
+        ];
         let wide = site.has(".128") || site.has(".U.128");
-        Ok(if wide { Width::B128 } else { site.one_of(&widths).unwrap_or(Width::B32) })
+        Ok(if wide { AccessWidth::B128 } else { site.one_of(&widths).unwrap_or(AccessWidth::B32) })
     }
 
     /// Returns the number of bytes accessed.
     pub fn bytes(self) -> u32 {
         match self {
-            Width::U8 | Width::S8 => 1,
-            Width::U16 | Width::S16 => 2,
-            Width::B32 => 4,
-            Width::B64 => 8,
-            Width::B128 => 16,
+            AccessWidth::U8 | AccessWidth::S8 => 1,
+            AccessWidth::U16 | AccessWidth::S16 => 2,
+            AccessWidth::B32 => 4,
+            AccessWidth::B64 => 8,
+            AccessWidth::B128 => 16,
         }
     }
 
     /// Returns the number of registers read or written.
     pub fn registers(self) -> u16 {
         match self {
-            Width::B64 => 2,
-            Width::B128 => 4,
+            AccessWidth::B64 => 2,
+            AccessWidth::B128 => 4,
             _ => 1,
         }
     }
@@ -76,13 +82,13 @@ impl Width {
     pub fn extend(self, bytes: &[u8]) -> [u32; 4] {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         match self {
-            Width::U8 => [u32::from(bytes[0]), 0, 0, 0],
-            Width::S8 => [i32::from(bytes[0] as i8) as u32, 0, 0, 0],
-            Width::U16 => [u32::from(u16::from_le_bytes([bytes[0], bytes[1]])), 0, 0, 0],
-            Width::S16 => [i32::from(i16::from_le_bytes([bytes[0], bytes[1]])) as u32, 0, 0, 0],
-            Width::B32 => [word(0), 0, 0, 0],
-            Width::B64 => [word(0), word(4), 0, 0],
-            Width::B128 => [word(0), word(4), word(8), word(12)],
+            AccessWidth::U8 => [u32::from(bytes[0]), 0, 0, 0],
+            AccessWidth::S8 => [i32::from(bytes[0] as i8) as u32, 0, 0, 0],
+            AccessWidth::U16 => [u32::from(u16::from_le_bytes([bytes[0], bytes[1]])), 0, 0, 0],
+            AccessWidth::S16 => [i32::from(i16::from_le_bytes([bytes[0], bytes[1]])) as u32, 0, 0, 0],
+            AccessWidth::B32 => [word(0), 0, 0, 0],
+            AccessWidth::B64 => [word(0), word(4), 0, 0],
+            AccessWidth::B128 => [word(0), word(4), word(8), word(12)],
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use oriole_isa::Opcode;
 
-use super::Width;
-use super::address::Address;
-use super::space::{self, Space, Where};
+use super::AccessWidth;
+use super::address::AddressSum;
+use super::space::{self, MemoryPlace, Space};
 use crate::sass::fault::Fault;
 use crate::sass::site::{Operands, Site};
-use crate::sass::step::{Built, Unsupported, access};
+use crate::sass::step::{Built, UnsupportedInst, access};
 use crate::sass::warp::{Destination, PredicateDestination, Source, lanes_of};
 use crate::sass::world::WINDOW_BYTES;
 
@@ -22,7 +22,7 @@ pub fn space_of(opcode: Opcode) -> Space {
 }
 
 /// Takes the predicate that some accesses can write; only `PT` is supported.
-pub fn ignored_predicate(site: &Site<'_>, operands: &mut Operands<'_>) -> Result<(), Unsupported> {
+pub fn ignored_predicate(site: &Site<'_>, operands: &mut Operands<'_>) -> Result<(), UnsupportedInst> {
     if operands.next_is_predicate() && operands.predicate_destination()? != PredicateDestination::new(None, false) {
         return Err(site.unsupported("an access that writes a predicate"));
     }
@@ -34,13 +34,13 @@ pub fn load(site: &Site<'_>) -> Built {
     if site.has(".256") {
         return load_256(site);
     }
-    let width = Width::of(site)?;
+    let width = AccessWidth::of(site)?;
     let space = space_of(site.opcode());
     let is_wide = matches!(space, Space::Generic | Space::Global);
     let mut operands = site.operands();
     ignored_predicate(site, &mut operands)?;
     let d = operands.wide_destination(width.registers())?;
-    let address = Address::take(site, &mut operands, is_wide)?;
+    let address = AddressSum::take(site, &mut operands, is_wide)?;
     let condition = operands.optional_predicate()?;
     let Destination::General(row) = d else {
         return Err(site.unsupported("a load to a uniform register"));
@@ -68,11 +68,11 @@ pub fn store(site: &Site<'_>) -> Built {
     if site.has(".256") {
         return store_256(site);
     }
-    let width = Width::of(site)?;
+    let width = AccessWidth::of(site)?;
     let space = space_of(site.opcode());
     let is_wide = matches!(space, Space::Generic | Space::Global);
     let mut operands = site.operands();
-    let address = Address::take(site, &mut operands, is_wide)?;
+    let address = AddressSum::take(site, &mut operands, is_wide)?;
     let row = operands.rows(width.registers())?;
     Ok(access(move |warp, world, mask| {
         let addresses = address.of(warp);
@@ -104,7 +104,7 @@ fn load_256(site: &Site<'_>) -> Built {
     else {
         return Err(site.unsupported("a load to a uniform register"));
     };
-    let address = Address::take(site, &mut operands, true)?;
+    let address = AddressSum::take(site, &mut operands, true)?;
     all_words(site, &mut operands)?;
     let condition = operands.optional_predicate()?;
     Ok(access(move |warp, world, mask| {
@@ -117,7 +117,7 @@ fn load_256(site: &Site<'_>) -> Built {
                 space::read(warp, world, lane, place, &mut bytes).map_err(|what| Fault::of(lane, what))?;
             }
             for (half, row) in bytes.chunks_exact(HALF_BYTES).zip([low, high]) {
-                let words = Width::B128.extend(half);
+                let words = AccessWidth::B128.extend(half);
                 (0..HALF_REGISTERS).for_each(|at| warp.write_lane(row.plus(at), lane, words[usize::from(at)]));
             }
         }
@@ -128,7 +128,7 @@ fn load_256(site: &Site<'_>) -> Built {
 /// `STG.256 [address], low, high, words`: stores eight registers in two runs of four.
 fn store_256(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
-    let address = Address::take(site, &mut operands, true)?;
+    let address = AddressSum::take(site, &mut operands, true)?;
     let halves = [operands.rows(HALF_REGISTERS)?, operands.rows(HALF_REGISTERS)?];
     all_words(site, &mut operands)?;
     Ok(access(move |warp, world, mask| {
@@ -147,7 +147,7 @@ fn store_256(site: &Site<'_>) -> Built {
 }
 
 /// Takes the mask of words to transfer; only "all" is supported.
-fn all_words(site: &Site<'_>, operands: &mut Operands<'_>) -> Result<(), Unsupported> {
+fn all_words(site: &Site<'_>, operands: &mut Operands<'_>) -> Result<(), UnsupportedInst> {
     if operands.number()? == 0xff { Ok(()) } else { Err(site.unsupported("an access to some words of 256 bits")) }
 }
 
@@ -157,17 +157,17 @@ pub fn query_space(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let p = operands.predicate_destination()?;
     let d = operands.destination()?;
-    let address = Address::take(site, &mut operands, true)?;
+    let address = AddressSum::take(site, &mut operands, true)?;
     Ok(access(move |warp, world, mask| {
         let addresses = address.of(warp);
         let (map, rank) = (world.map, u64::from(warp.identity.rank));
         let holds = |address: u64| {
             let place = Space::Generic.locate(address, map);
             match wanted {
-                0 => matches!(place, Where::Cluster(offset) if offset / WINDOW_BYTES == rank),
-                1 => matches!(place, Where::Cluster(_)),
-                2 => matches!(place, Where::Local(_)),
-                _ => matches!(place, Where::Global(_) | Where::Constant(..)),
+                0 => matches!(place, MemoryPlace::Cluster(offset) if offset / WINDOW_BYTES == rank),
+                1 => matches!(place, MemoryPlace::Cluster(_)),
+                2 => matches!(place, MemoryPlace::Local(_)),
+                _ => matches!(place, MemoryPlace::Global(_) | MemoryPlace::Constant(..)),
             }
         };
         let bits = (0..32).fold(0, |bits, lane| bits | u32::from(holds(addresses[lane])) << lane);

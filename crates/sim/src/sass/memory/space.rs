@@ -2,9 +2,9 @@
 
 use oriole_isa::{SharedWindow, SystemLayout};
 
-use crate::sass::warp::{Identity, Warp};
+use crate::sass::warp::{ThreadIndices, Warp};
 use crate::sass::world::{Map, WINDOW_BYTES, World};
-use crate::{Fault, FaultKind};
+use crate::{AccessFault, FaultKind};
 
 /// The memory space that an instruction names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Space {
 
 /// The memory of an address, and the offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Where {
+pub enum MemoryPlace {
     Global(u64),
     /// An offset in the shared memory of the thread's block, with or without the rank of the block in its cluster.
     Shared(u64),
@@ -38,36 +38,36 @@ const CLUSTER_BLOCKS: u64 = 16;
 impl Space {
     /// Resolves an address of this space.
     #[inline]
-    pub fn locate(self, address: u64, map: &Map) -> Where {
+    pub fn locate(self, address: u64, map: &Map) -> MemoryPlace {
         match self {
-            Space::Shared => Where::Shared(address),
-            Space::Local => Where::Local(address),
+            Space::Shared => MemoryPlace::Shared(address),
+            Space::Local => MemoryPlace::Local(address),
             Space::Generic | Space::Global => {
                 let window = |start: u64, bytes: u64| address.checked_sub(start).filter(|&offset| offset < bytes);
                 if self == Space::Generic {
                     if let Some(offset) = window(map.shared_window, shared_window_bytes(map)) {
-                        return Where::Cluster(offset);
+                        return MemoryPlace::Cluster(offset);
                     }
                     if let Some(offset) = window(map.local_window, WINDOW_BYTES) {
-                        return Where::Local(offset);
+                        return MemoryPlace::Local(offset);
                     }
                 }
                 if let Some(offset) = window(map.constant_window, WINDOW_BYTES) {
-                    return Where::Constant(VARIABLES, offset);
+                    return MemoryPlace::Constant(VARIABLES, offset);
                 }
                 if let Some(offset) = window(map.parameter_window, WINDOW_BYTES) {
                     let profile = SystemLayout::of(map.target);
                     let start = i64::from(profile.parameters) - i64::from(profile.parameter_window_start);
-                    return Where::Constant(0, offset.wrapping_add_signed(start));
+                    return MemoryPlace::Constant(0, offset.wrapping_add_signed(start));
                 }
-                Where::Global(address)
+                MemoryPlace::Global(address)
             }
         }
     }
 }
 
 /// Returns the slot of the block and the offset in its shared memory for an address with the rank of a block.
-pub fn in_cluster(identity: &Identity, address: u64) -> Result<(usize, u64), String> {
+pub fn in_cluster(identity: &ThreadIndices, address: u64) -> Result<(usize, u64), String> {
     let (rank, offset) = (address / WINDOW_BYTES, address % WINDOW_BYTES);
     match identity.cluster_slots.get(rank as usize) {
         Some(&slot) => Ok((slot, offset)),
@@ -89,12 +89,12 @@ pub fn bytes_mut<'m>(
     warp: &'m mut Warp,
     world: &'m mut World<'_>,
     lane: usize,
-    place: Where,
+    place: MemoryPlace,
     bytes: usize,
 ) -> Result<&'m mut [u8], String> {
     match place {
-        Where::Global(address) => world.memory.write(address, bytes).map_err(|fault| describe(&fault)),
-        Where::Shared(offset) => {
+        MemoryPlace::Global(address) => world.memory.write(address, bytes).map_err(|fault| describe(&fault)),
+        MemoryPlace::Shared(offset) => {
             let memory = &mut world.shared[warp.identity.slot];
             let size = memory.len();
             let own = u64::from(warp.identity.rank) * WINDOW_BYTES;
@@ -102,13 +102,13 @@ pub fn bytes_mut<'m>(
             within(offset, bytes, size, "shared")?;
             Ok(&mut memory[offset as usize..offset as usize + bytes])
         }
-        Where::Cluster(address) => {
+        MemoryPlace::Cluster(address) => {
             let (slot, offset) = in_cluster(&warp.identity, address)?;
             let memory = &mut world.shared[slot];
             within(offset, bytes, memory.len(), "shared")?;
             Ok(&mut memory[offset as usize..offset as usize + bytes])
         }
-        Where::Local(offset) => {
+        MemoryPlace::Local(offset) => {
             let size = world.map.local_bytes as usize;
             if warp.local.is_empty() {
                 warp.local = vec![LOCAL_GARBAGE; size * 32];
@@ -117,7 +117,7 @@ pub fn bytes_mut<'m>(
             let start = lane * size + offset as usize;
             Ok(&mut warp.local[start..start + bytes])
         }
-        Where::Constant(bank, offset) => Err(format!("a write to constant bank {bank} at {offset:#x}")),
+        MemoryPlace::Constant(bank, offset) => Err(format!("a write to constant bank {bank} at {offset:#x}")),
     }
 }
 
@@ -126,12 +126,12 @@ const LOCAL_GARBAGE: u8 = 0x5a;
 
 /// Reads bytes of any memory.
 #[inline]
-pub fn read(warp: &mut Warp, world: &mut World<'_>, lane: usize, place: Where, out: &mut [u8]) -> Result<(), String> {
+pub fn read(warp: &mut Warp, world: &mut World<'_>, lane: usize, place: MemoryPlace, out: &mut [u8]) -> Result<(), String> {
     match place {
-        Where::Global(address) => {
+        MemoryPlace::Global(address) => {
             out.copy_from_slice(world.memory.read(address, out.len()).map_err(|fault| describe(&fault))?);
         }
-        Where::Constant(bank, offset) => {
+        MemoryPlace::Constant(bank, offset) => {
             within(offset, out.len(), WINDOW_BYTES as usize, "constant")?;
             for (at, byte) in out.iter_mut().enumerate() {
                 *byte = world.constants.byte(bank, offset as u32 + at as u32);
@@ -154,8 +154,8 @@ fn within(offset: u64, bytes: usize, size: usize, name: &str) -> Result<(), Stri
 }
 
 /// Describes a fault of global memory.
-fn describe(fault: &Fault) -> String {
-    let Fault { address, bytes, kind, near } = fault;
+fn describe(fault: &AccessFault) -> String {
+    let AccessFault { address, bytes, kind, near } = fault;
     let kind = match kind {
         FaultKind::OutOfBounds => "are not in any allocation",
         FaultKind::Misaligned => "are not aligned",

@@ -8,10 +8,10 @@ mod integer;
 use oriole_isa::{Target, decode, encode, parse};
 
 use super::build;
-use crate::sass::constants::Constants;
+use crate::sass::constants::ConstantBanks;
 use crate::sass::site::Site;
-use crate::sass::step::{Action, Unsupported};
-use crate::sass::warp::{Destination, Identity, PredicateDestination, PredicateSource, Row, Source, Warp};
+use crate::sass::step::{Action, UnsupportedInst};
+use crate::sass::warp::{Destination, PredicateDestination, PredicateSource, Row, Source, ThreadIndices, Warp};
 
 /// A warp, and the target whose encodings it executes.
 pub struct Machine {
@@ -26,7 +26,10 @@ pub const AMPERE: &str = "sm_80";
 
 impl Machine {
     pub fn new(target: &str) -> Machine {
-        Machine { target: Target::parse(target).expect("a target"), warp: Warp::new(64, Identity { threads: !0, ..Identity::default() }) }
+        Machine {
+            target: Target::parse(target).expect("a target"),
+            warp: Warp::new(64, ThreadIndices { threads: !0, ..ThreadIndices::default() }),
+        }
     }
 
     /// Makes a machine with registers `R1`, `R2`, ... set in all lanes.
@@ -50,11 +53,11 @@ impl Machine {
         self.warp.write_predicate(PredicateDestination::new(Some(number), false), !0, if value { !0 } else { 0 });
     }
 
-    pub fn try_run(&mut self, text: &str) -> Result<(), Unsupported> {
+    pub fn try_run(&mut self, text: &str) -> Result<(), UnsupportedInst> {
         let parsed = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let word = encode(&parsed, self.target).unwrap_or_else(|error| panic!("{text}: {error:?}"));
         let instruction = decode(word, self.target).expect("what was encoded can be decoded");
-        let constants = Constants::default();
+        let constants = ConstantBanks::default();
         let site = Site { instruction: &instruction, target: self.target, address: 0, section: 0, constants: &constants, registers: 64 };
         let action = build(&site).unwrap_or_else(|| panic!("{text}: no family takes it"))?;
         let Action::Compute(compute) = action else { panic!("{text}: not a computation") };
