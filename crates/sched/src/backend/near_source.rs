@@ -156,7 +156,7 @@ struct BaseOrder<'a> {
     left: Vec<u32>,
     /// For each node, whether it is placed.
     placed: Vec<bool>,
-    /// Counts the live registers after the placed items.
+    /// PressureCounts the live registers after the placed items.
     live: LiveRegisterCounter<'a>,
     /// Items to examine again, because they became ready or because their effect on the live registers changed.
     changed: Vec<u32>,

@@ -4,8 +4,8 @@
 //! of each instruction. The **backward pass** places instructions from the last to the first: the dependency graph and the score are
 //! mirrored, and the issue cycles of the forward pass are an additional criterion. Both orders are then issued on the common clock
 //! ([`super::clock`]). The one that exceeds the register budget less wins; if both are within the budget, the shorter one wins (in
-//! `reduce-reg`, the one with fewer live registers). After register allocation the backward pass is skipped if the forward order has the
-//! length of the lower bound.
+//! `reduce-reg`, the one with fewer live registers). The backward pass is skipped if it cannot find a better order: the forward order has the
+//! length of the lower bound and, before register allocation, as few registers as any order.
 //!
 //! **The score** of a candidate is a sum of three dimensionless parts ([`score`]); higher is better:
 //!
@@ -143,7 +143,6 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -
 /// Runs the forward and the backward pass, and returns the better of the two orders.
 fn better_pass_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> PassOrder {
     let Region { code, graph, costs, settings, .. } = *region;
-    let counts_registers = groups.is_some();
     let weights = ScoreWeights::new(settings, groups);
     let live_out_tails = LiveOutTails::find(code, graph);
     let work = UnitUse::of_region(code, graph, costs);
@@ -151,8 +150,11 @@ fn better_pass_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> Pa
         SchedulingPass::new(DirectedGraph::forward(graph, &live_out_tails), (&work, costs.scoreboards()), settings, &weights, groups, None)
             .run();
     let forward = PassOrder::new(code, graph, costs, groups, &live_out_tails, forward);
-    // Shortcut: a backward pass cannot improve an order that has the length of the lower bound.
-    if !counts_registers && !settings.trace && forward.is_shortest(code, graph, costs) {
+    // Shortcut: a backward pass cannot improve an order that has the length of the lower bound and the fewest registers.
+    if !settings.trace
+        && groups.is_none_or(|groups| forward.has_fewest_registers(groups, settings))
+        && forward.is_shortest(code, graph, costs)
+    {
         forward
     } else {
         let cycles = Some(&forward.cycles[..]);
@@ -228,6 +230,12 @@ impl PassOrder {
     fn is_shortest(&self, code: &SchedCode, graph: &Graph, costs: &ResourceCosts) -> bool {
         let lower_bound = lower_bound(code, graph, costs);
         self.exit_cycle + self.length.done <= lower_bound.issued + lower_bound.done
+    }
+
+    /// Returns whether no order is better by registers: the budget is not exceeded, and the maximum number of live general registers is that
+    /// at the start or at the end of the region.
+    fn has_fewest_registers(&self, groups: &BudgetedGroups, settings: &Settings) -> bool {
+        self.peak[0] <= groups.counts_at_start()[0].max(groups.counts_at_end()[0]) && self.excess(settings) == 0
     }
 
     /// Returns the number of registers by which the maximum number of live registers exceeds the budget, summed over all classes.
