@@ -442,7 +442,7 @@ fn match_entity(entity: Entity, given: ParsedOperand, cx: &MatchContext<'_>) -> 
 /// Matches a texture, sampler or surface: its name, or a 64-bit handle in a register.
 fn match_opaque(wanted: VariableType, text: &'static str, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     match given.facts {
-        OperandFacts::Variable { variable, .. } => {
+        OperandFacts::Variable { variable, member: None, offset: None | Some(0) } => {
             let variable = &cx.module.variables[variable];
             let handle = matches!(variable.ty, VariableType::Scalar(ty) if ty.bits() == 64 && variable.space == StateSpace::Param);
             if variable.ty == wanted || handle { Ok(()) } else { Err((given, Reason::Kind(text))) }

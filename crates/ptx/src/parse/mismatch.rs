@@ -310,12 +310,15 @@ impl Parser<'_> {
             }
             OperandFacts::Float(_) => "this is a float constant".to_string(),
             OperandFacts::Sink => "this discards the result".to_string(),
-            OperandFacts::Variable { variable, .. } => match self.module.variables[variable].ty {
-                VariableType::Texture => "this is a texture".to_string(),
-                VariableType::Sampler => "this is a sampler".to_string(),
-                VariableType::Surface => "this is a surface".to_string(),
-                VariableType::Scalar(_) => "this is a variable".to_string(),
-            },
+            OperandFacts::Variable { variable, offset, .. } => {
+                let kind = match self.module.variables[variable].ty {
+                    VariableType::Texture => "texture",
+                    VariableType::Sampler => "sampler",
+                    VariableType::Surface => "surface",
+                    VariableType::Scalar(_) => return "this is a variable".to_string(),
+                };
+                format!("this is a {kind}{}", if matches!(offset, None | Some(0)) { "" } else { " with an offset" })
+            }
             OperandFacts::Function { .. } => "this is a function".to_string(),
             OperandFacts::Unknown(_) => "this name is not declared".to_string(),
             OperandFacts::Vector(list) => format!("this is a vector of {}", self.scratch.list(list).len()),

@@ -11,6 +11,9 @@ use crate::image::{OutsideAccess, SurfaceReduction};
 use crate::ptx::program::{ImageAccess, ImageAccessKind, PtxAction, PtxSource, RegisterSlot};
 use crate::sampling::Geometry;
 
+/// The destinations of the elements of an access; `None` for `_`.
+type Destinations = Box<[Option<RegisterSlot>]>;
+
 /// Returns the kind of texture that a modifier names; `None` for multisampled textures.
 fn geometry(ptx: &PtxInst<'_>) -> Option<Geometry> {
     let (dimensions, arrangement) = match ptx.get(FormSlot::Geom)?.spelling() {
@@ -78,7 +81,7 @@ impl FunctionDecoder<'_> {
     }
 
     /// Returns the registers of a vector that are written; `None` for `_`.
-    fn written(&self, operand: ast::Operand, count: usize) -> Decode<Box<[Option<RegisterSlot>]>> {
+    fn written(&self, operand: ast::Operand, count: usize) -> Decode<Destinations> {
         let slot = |element: ast::Operand| match element {
             ast::Operand::Sink => Ok(None),
             _ => self.destination(element).map(Some),
@@ -87,7 +90,7 @@ impl FunctionDecoder<'_> {
     }
 
     /// Decodes the first operand of a fetch: the four results, and the predicate that says whether data is resident.
-    fn results(&self, operand: ast::Operand) -> Decode<(Box<[Option<RegisterSlot>]>, Option<RegisterSlot>)> {
+    fn results(&self, operand: ast::Operand) -> Decode<(Destinations, Option<RegisterSlot>)> {
         let ast::Operand::Pair(list) = operand else { return Ok((self.written(operand, 4)?, None)) };
         let &[vector, resident] = self.body.list(list) else { return Err(Missing::new("a pair of results")) };
         let resident = if resident == ast::Operand::Sink { None } else { Some(self.destination(resident)?) };
@@ -168,7 +171,7 @@ impl FunctionDecoder<'_> {
         let (place, vector) = if is_load { (ptx.operand(1), ptx.operand(0)) } else { (ptx.operand(0), ptx.operand(1)) };
         let (handle, coordinates) = self.image_place(ptx, place, ScalarType::S32, geometry.has_index(), geometry.dimensions)?;
         let count = self.lanes(vector);
-        let (mut destinations, mut values): (Box<[Option<RegisterSlot>]>, Box<[PtxSource]>) = Default::default();
+        let (mut destinations, mut values): (Destinations, Box<[PtxSource]>) = Default::default();
         if is_load {
             destinations = self.written(vector, count)?;
         } else {
