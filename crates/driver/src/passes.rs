@@ -155,7 +155,6 @@ passes! {
     112 "settle-products",  All,        required, Emit,     settle_products,  "inserts waits and fences for the registers of warpgroup matrix products";
     113 "layout",           All,        required, Emit,     lay_out,          "removes branches to the next block";
     114 "idle-instructions", All,       required, Emit,     idle_instructions, "inserts instructions without an effect that all code for a machine has";
-    115 "last-reloads",     AtLeast(2), optional, Emit,     last_reloads,     "marks the last reloads of spilled values, whose cache lines need not be written back";
     116 "serial-control",   Only(0),    required, Emit,     assign_serializing_control_words,   "computes control words that run one instruction after the other";
     120 "control",          AtLeast(1), required, Emit,     control,          "computes stalls, scoreboards, yields and register reuse";
     122 "encode",           All,        required, Emit,     encode,           "encodes the instructions";

@@ -102,8 +102,6 @@ pub struct FunctionState<'a> {
     /// Lower occupancies for which the scheduler estimates the time that they save, in percent of the resident warps of the original order.
     /// Set by the search over schedules.
     pub occupancies_to_estimate: &'static [u32],
-    /// Whether threads of a warp may diverge in the function: it has a divergent branch, or is called. Set by the pass `converge`.
-    pub may_diverge: bool,
     /// Statistics of scheduling before register allocation.
     pub schedule_stats: Stats,
     /// Result of the register allocator; `None` before the pass `allocate`.
@@ -149,7 +147,6 @@ impl<'a> FunctionState<'a> {
             launch: None,
             plan: None,
             occupancies_to_estimate: &[],
-            may_diverge: true,
             schedule_stats: Stats::default(),
             allocation: None,
             controls: None,

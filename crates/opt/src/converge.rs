@@ -75,8 +75,6 @@ pub struct Stats {
     pub barriers: usize,
     /// Number of reconvergence points without a barrier, plus the number of divergent branches whose paths never meet again.
     pub skipped: usize,
-    /// Number of branches at which threads of a warp may diverge.
-    pub divergent_branches: usize,
 }
 
 /// Inserts convergence barriers, and inserts and deletes `WARPSYNC` instructions. `waits_for_whole_warp(name)` says whether a call of the
@@ -90,7 +88,6 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
     }
     let mut analyses = CfgAnalyses::compute(function, &flow);
     let divergent = divergent_branches(function, &flow, &analyses);
-    stats.divergent_branches = divergent.len();
     // Splitting headers adds blocks but no branches with a condition, so `divergent` stays valid; `flow` and `analyses` are computed again.
     if split_loop_headers(function, &flow, &analyses, &divergent) {
         flow = ControlFlow::compute(function);

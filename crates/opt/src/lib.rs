@@ -15,10 +15,10 @@
 //!    that may wait for other threads; [`stagger_products`] divides groups of warpgroup products, so that they overlap with arithmetic.
 //! 5. [`balance`] replaces some additions by instructions that the other passes do not recognize as additions. [`constant_phis`] is the
 //!    last pass on SSA values: it removes the registers of constants that only phis and packs read.
-//! 6. [`drop_copies`] deletes repeated moves after register allocation; [`guard_copies`], [`settle_products`], [`idle_instructions`] and
-//!    [`last_reloads`] are for code with physical registers, after scheduling.
+//! 6. [`drop_copies`] deletes repeated moves after register allocation; [`guard_copies`], [`settle_products`] and [`idle_instructions`] are
+//!    for code with physical registers, after scheduling.
 //!
-//! Correct code needs [`legalize`] and the passes of steps 4 and 6, except [`drop_copies`] and [`last_reloads`]; all others are optional. [`remarks`] records,
+//! Correct code needs [`legalize`] and the passes of steps 4 and 6, except [`drop_copies`]; all others are optional. [`remarks`] records,
 //! on request, which transformations passes made, and why they did not make others; [`alternatives`] records the forms of instructions that
 //! they rejected.
 
@@ -45,7 +45,6 @@ pub mod if_convert;
 pub mod insert_yields;
 pub mod join_phis;
 mod known;
-pub mod last_reloads;
 pub mod legalize;
 mod loop_analyses;
 pub mod merge;

@@ -71,7 +71,7 @@ impl RegisterAssigner<'_> {
         let length = self.inputs.block_lengths[block];
         self.reservations.enter_block(self.function, &self.inputs.liveness, &mut self.hints, block, length);
         self.pack_windows.enter_block(self.function, &self.inputs.liveness, block, length, self.inputs.file);
-        self.in_flight.forget_late_reads();
+        self.in_flight.forget_ldgsts_reads();
         self.in_flight.record_registers_at_loop_start(block, &self.registers.usable.without(&self.registers.free));
         // The old instruction list is put back below: the terminators and phis of the block are still read until the blocks are rewritten.
         let insts = std::mem::take(&mut self.function.blocks[block].insts);

@@ -17,7 +17,6 @@
 use oriole_ir::{Block, Class, Function, Inst, RegFile, Value};
 use oriole_support::IndexVec;
 
-use crate::HIDDEN_REGISTERS;
 use crate::accumulators::Accumulators;
 use crate::banks::choose_banks;
 use crate::borders::BlockBoundaryStates;
@@ -145,13 +144,6 @@ impl<'a> RegisterAssigner<'a> {
         choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
     }
 
-    /// Makes values of the current register file avoid registers that recent memory instructions read ([`InFlightReads`]).
-    pub fn avoid_memory_reads(&mut self) {
-        let pressure = self.inputs.liveness.pressure.iter().copied().max().unwrap_or(0);
-        let affordable = (pressure + HIDDEN_REGISTERS).next_multiple_of(self.inputs.env.register_unit.max(1)) - HIDDEN_REGISTERS;
-        self.in_flight.avoid_memory_reads(RegisterSet::first_n(affordable));
-    }
-
     /// Returns a copy of this state for `function`, which must be a copy of this state's function.
     pub fn clone_for_function<'f>(&self, function: &'f mut Function) -> RegisterAssigner<'f>
     where
@@ -199,8 +191,8 @@ impl<'a> RegisterAssigner<'a> {
     /// - An operand of an asynchronous matrix product that runs across a back edge prefers registers that the next iteration does not write
     ///   early ([`InFlightReads`]).
     /// - Other values avoid registers that are reserved for a value which needs them before this value dies ([`RegisterReservations`]),
-    ///   registers that a queued `LDGSTS` or another recent memory instruction may still read, and registers that a call of a slow path
-    ///   overwrites while the value is live ([`LiveAcrossSlowCalls`]).
+    ///   registers that a queued `LDGSTS` may still read, and registers that a call of a slow path overwrites while the value is live
+    ///   ([`LiveAcrossSlowCalls`]).
     /// - A value that is being defined avoids registers kept free for elements of a tuple, and the first element of a tuple determines the
     ///   registers of the whole tuple ([`PackWindows`]).
     /// - In a loop, a value that belongs to no divided accumulator prefers registers outside the home registers of the accumulators
@@ -288,16 +280,6 @@ impl<'a> RegisterAssigner<'a> {
             let in_use = free.and(&RegisterSet::first_n(self.hints.used_register_end().into())).without(&avoided);
             let has_wish = self.hints.hinted_register(value).is_some();
             if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &in_use) {
-                return Some(place);
-            }
-        }
-        if let Some(avoided) = self.in_flight.memory_reads().filter(|_| class.file == RegFile::General) {
-            // A bank conflict costs more than a wait for a memory instruction that reads the register, which other warps hide.
-            let in_use = RegisterSet::first_n(self.hints.used_register_end().into());
-            let candidates = free.and(&self.in_flight.affordable_registers().or(&in_use)).without(&avoided);
-            let preferred = self.hints.registers_in_preferred_bank(value, class, &candidates);
-            let has_wish = self.hints.hinted_register(value).is_some();
-            if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &preferred) {
                 return Some(place);
             }
         }

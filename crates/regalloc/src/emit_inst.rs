@@ -40,18 +40,12 @@ impl RegisterAssigner<'_> {
         let opcode = self.function.insts[state.inst].op.machine();
         let reads_late = self.inputs.file == RegFile::Uniform && opcode.is_some_and(is_async_copy);
         let is_queued = self.inputs.file == RegFile::General && opcode == Some(Opcode::LDGSTS);
-        let is_memory = self.inputs.file == RegFile::General
-            && !is_queued
-            && opcode.is_some_and(|opcode| matches!(opcode.properties().pipe, Pipe::Lsu | Pipe::Tex));
         for used in &state.uses {
             if let Some(at) = self.registers.register_of(used.value).filter(|_| reads_late) {
                 self.in_flight.record_async_copy_read(at, self.function.values[used.value].width);
             }
             if let Some(at) = self.registers.register_of(used.value).filter(|_| is_queued) {
                 self.in_flight.record_ldgsts_read(at, self.function.values[used.value].width);
-            }
-            if let Some(at) = self.registers.register_of(used.value).filter(|_| is_memory) {
-                self.in_flight.record_memory_read(at, self.function.values[used.value].width);
             }
             self.walk.note_use(used.value, state.position, used.next_use);
             if used.next_use.is_never() {

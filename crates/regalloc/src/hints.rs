@@ -233,18 +233,6 @@ impl CoalescingHints {
         self.nodes[root].prefers_odd = prefers_odd;
     }
 
-    /// Returns the registers of `free` that are in the bank that a single register prefers; all of them if it has no preference.
-    pub fn registers_in_preferred_bank(&mut self, value: Value, class: Class, free: &RegisterSet) -> RegisterSet {
-        let web = self.web_of(value);
-        self.preferred_bank(web, class).map_or(*free, |is_odd| free.in_bank(is_odd))
-    }
-
-    /// Returns whether a single register of a web should be odd; `None` for tuples and without a preference.
-    fn preferred_bank(&self, web: WebMember, class: Class) -> Option<bool> {
-        let root_is_odd = self.nodes[web.root].prefers_odd.filter(|_| class.width == 1 && class.align == 1)?;
-        Some(root_is_odd ^ (web.offset.rem_euclid(2) == 1))
-    }
-
     /// Returns the web (set of related values) of a value, by its root, with the offset of the value from the root.
     fn web_of(&mut self, value: Value) -> WebMember {
         let (root, offset) = self.find_root(value);
@@ -348,7 +336,8 @@ impl CoalescingHints {
     /// registers in use above [`CHEAP_REGISTER_END`]. Returns the first register of the gap.
     fn find_gap(&self, web: WebMember, class: Class, free: &RegisterSet) -> Option<Reg> {
         let place = free.find_gap(class)?;
-        let Some(is_odd) = self.preferred_bank(web, class) else { return Some(place) };
+        let Some(is_odd) = self.nodes[web.root].prefers_odd.filter(|_| class.width == 1 && class.align == 1) else { return Some(place) };
+        let is_odd = is_odd ^ (web.offset.rem_euclid(2) == 1);
         if (place.number() % 2 == 1) == is_odd {
             return Some(place);
         }

@@ -17,10 +17,7 @@
 //! only a preference: if no other registers are free, any register is used, and `settle-products` inserts a wait.
 //!
 //! `LDGSTS` reads its addresses when it leaves the queue of the load unit, often hundreds of cycles after it issued. A value defined soon
-//! after it prefers other registers among those that are in use anyway. Other instructions of the load and texture units read their
-//! registers some ten cycles after they issued, or later if the unit is busy. An instruction that overwrites such a register waits for a
-//! scoreboard. So values also avoid the registers that the latest of these instructions have read, among the registers that the function
-//! needs anyway.
+//! after it prefers other registers among those that are in use anyway.
 //!
 //! Asynchronous copies of tensors and of blocks of memory (`UTMALDG`, `UBLKCP`) read their uniform registers late as well. An instruction
 //! that writes one of these registers has to wait, so uniform values prefer registers that no such copy has read. There are many uniform
@@ -44,10 +41,8 @@ const MAX_BLOCKS_TO_LOOP_START: usize = 4;
 const MIN_FREE_REGISTERS_IN_LOOP: u32 = 16;
 /// Maximum number of blocks between the start of a loop and the first wait for matrix products in it.
 const MAX_BLOCKS_TO_WAIT: usize = 8;
-/// Maximum number of operands of recent `LDGSTS` instructions whose registers are avoided.
+/// Maximum number of address operands of recent `LDGSTS` instructions whose registers are avoided.
 const MAX_RECENT_LDGSTS_READS: usize = 16;
-/// Maximum number of operands of other recent memory and texture instructions whose registers are avoided.
-const MAX_RECENT_MEMORY_READS: usize = 16;
 
 /// A block at the start of a loop in which matrix products of the previous iteration may still be running.
 #[derive(Clone)]
@@ -79,12 +74,6 @@ pub(crate) struct InFlightReads {
     /// General registers that the latest `LDGSTS` (asynchronous copies to shared memory) of the block have read: first register and number
     /// of registers, oldest first.
     ldgsts_reads: VecDeque<(Reg, u8)>,
-    /// The registers that values may use to avoid those that recent memory and texture instructions have read: as many as the function
-    /// needs in any case. Empty if values do not avoid them.
-    affordable_registers: RegisterSet,
-    /// General registers that the latest memory and texture instructions of the block have read, except those of `LDGSTS`: first register
-    /// and number of registers, oldest first.
-    memory_reads: VecDeque<(Reg, u8)>,
 }
 
 impl InFlightReads {
@@ -157,42 +146,23 @@ impl InFlightReads {
 
     /// Records that an `LDGSTS` (asynchronous copy to shared memory) reads `count` general registers starting at `first`.
     pub fn record_ldgsts_read(&mut self, first: Reg, count: u8) {
-        push_recent(&mut self.ldgsts_reads, MAX_RECENT_LDGSTS_READS, (first, count));
-    }
-
-    /// Makes values avoid registers that recent memory and texture instructions have read, and use those of `affordable_registers` instead.
-    pub fn avoid_memory_reads(&mut self, affordable_registers: RegisterSet) {
-        self.affordable_registers = affordable_registers;
-    }
-
-    /// Returns the registers that values may use to avoid those that recent memory and texture instructions have read.
-    pub fn affordable_registers(&self) -> RegisterSet {
-        self.affordable_registers
-    }
-
-    /// Records that a memory or texture instruction other than `LDGSTS` reads `count` general registers starting at `first`.
-    pub fn record_memory_read(&mut self, first: Reg, count: u8) {
-        if self.affordable_registers != RegisterSet::EMPTY {
-            push_recent(&mut self.memory_reads, MAX_RECENT_MEMORY_READS, (first, count));
+        if self.ldgsts_reads.len() == MAX_RECENT_LDGSTS_READS {
+            self.ldgsts_reads.pop_front();
         }
+        self.ldgsts_reads.push_back((first, count));
     }
 
     /// Returns the general registers that the latest `LDGSTS` (asynchronous copies to shared memory) of the block have read; `None` if
     /// there are none.
     pub fn ldgsts_reads(&self) -> Option<RegisterSet> {
-        registers_of(&self.ldgsts_reads)
+        let mut registers = RegisterSet::EMPTY;
+        self.ldgsts_reads.iter().for_each(|&(first, count)| registers.insert(first, count));
+        (!self.ldgsts_reads.is_empty()).then_some(registers)
     }
 
-    /// Returns the general registers that the latest memory and texture instructions of the block have read, except those of `LDGSTS`;
-    /// `None` if there are none, or if values do not avoid them.
-    pub fn memory_reads(&self) -> Option<RegisterSet> {
-        registers_of(&self.memory_reads)
-    }
-
-    /// Forgets the registers that memory and texture instructions have read. Called at the start of a block.
-    pub fn forget_late_reads(&mut self) {
+    /// Forgets the registers that `LDGSTS` instructions have read. Called at the start of a block.
+    pub fn forget_ldgsts_reads(&mut self) {
         self.ldgsts_reads.clear();
-        self.memory_reads.clear();
     }
 
     /// Records that an asynchronous copy reads `count` uniform registers starting at `first`; it may do so long after its issue.
@@ -219,21 +189,6 @@ impl InFlightReads {
         let (root, _) = hints.root_of(value);
         self.carried_webs.get(&root).and_then(|start| self.busy_registers.get(start))
     }
-}
-
-/// Appends an operand to a list of recent operands; removes the oldest if there are `limit` already.
-fn push_recent(operands: &mut VecDeque<(Reg, u8)>, limit: usize, operand: (Reg, u8)) {
-    if operands.len() == limit {
-        operands.pop_front();
-    }
-    operands.push_back(operand);
-}
-
-/// Returns the registers of a list of operands; `None` if the list is empty.
-fn registers_of(operands: &VecDeque<(Reg, u8)>) -> Option<RegisterSet> {
-    let mut registers = RegisterSet::EMPTY;
-    operands.iter().for_each(|&(first, count)| registers.insert(first, count));
-    (!operands.is_empty()).then_some(registers)
 }
 
 /// Returns the blocks that may be executed between the start of a loop and the first wait for matrix products in it, at most

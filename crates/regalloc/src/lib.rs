@@ -105,8 +105,8 @@ const FILES_BEFORE_GENERAL: [RegFile; 4] = [RegFile::UniformPredicate, RegFile::
 /// Number of registers that the hardware allocates to each thread in addition to those that instructions name.
 pub const HIDDEN_REGISTERS: u32 = 2;
 
-/// Number of general registers up to which an allocation with preferences for fast registers is accepted without comparison. Above it, the
-/// allocation is compared with one without them, because more registers may lower the occupancy.
+/// Number of general registers up to which an allocation with bank preferences is accepted without comparison. Above it, the allocation is
+/// compared with one without bank preferences, because more registers may lower the occupancy.
 const MAX_REGISTERS_WITHOUT_COMPARISON: u32 = 24;
 
 /// Replaces the SSA values of a function by physical registers, and inserts spill code where there are not enough registers. Returns the
@@ -123,56 +123,31 @@ pub fn allocate(function: &mut Function, env: &AllocationEnvironment) -> Result<
         assigner.allocate_file(file)?;
     }
     assigner.start_register_file(RegFile::General)?;
-    // Preferences for banks, and for registers that memory instructions do not read any more, may break up aligned pairs of free registers
-    // that tuples need. If they cost registers, spills or moves, the second preference is dropped, and then both.
-    let few_registers = MAX_REGISTERS_WITHOUT_COMPARISON.min(env.full_occupancy_registers);
-    let has_few = |attempt: &Attempt| attempt.allocation.registers_used + HIDDEN_REGISTERS <= few_registers;
-    let fast = Attempt::new(&assigner, |assigner| {
-        assigner.prefer_conflict_free_banks();
-        assigner.avoid_memory_reads();
-    });
-    let chosen = match fast {
-        Ok(fast) if has_few(&fast) => fast,
-        fast => {
-            let plain = Attempt::new(&assigner, |_| {})?;
-            let is_acceptable = |attempt: &Attempt| attempt.costs_nothing(&plain, env);
-            match fast {
-                Ok(fast) if is_acceptable(&fast) => fast,
-                _ => match Attempt::new(&assigner, |assigner| assigner.prefer_conflict_free_banks()) {
-                    Ok(banked) if has_few(&banked) || is_acceptable(&banked) => banked,
-                    _ => plain,
-                },
-            }
-        }
-    };
-    drop(assigner);
-    *function = chosen.function;
-    Ok(chosen.allocation)
-}
-
-/// An allocation of the general registers with some preferences.
-struct Attempt {
-    /// The allocated function.
-    function: Function,
-    /// The resources that it uses.
-    allocation: Allocation,
-}
-
-impl Attempt {
-    /// Allocates the general registers of a copy of the function of `assigner`, after `set_preferences`.
-    fn new(assigner: &RegisterAssigner<'_>, set_preferences: impl FnOnce(&mut RegisterAssigner<'_>)) -> Result<Attempt, AllocateError> {
-        let mut function = assigner.function.clone();
-        let mut copy = assigner.clone_for_function(&mut function);
-        set_preferences(&mut copy);
-        let allocation = allocate_general_registers(copy)?;
-        Ok(Attempt { function, allocation })
+    // Bank preferences may break up aligned pairs of free registers that tuples need. If they cost registers, spills or moves, the
+    // allocation without them is used.
+    let mut banked_function = assigner.function.clone();
+    let mut banked = assigner.clone_for_function(&mut banked_function);
+    banked.prefer_conflict_free_banks();
+    let with_banks = allocate_general_registers(banked);
+    if let Ok(allocation) = &with_banks
+        && allocation.registers_used + HIDDEN_REGISTERS <= MAX_REGISTERS_WITHOUT_COMPARISON.min(env.full_occupancy_registers)
+    {
+        *function = banked_function;
+        return with_banks;
     }
-
-    /// Returns whether this allocation needs at most as many allocation units of registers, bytes of spills and instructions as `plain`.
-    fn costs_nothing(&self, plain: &Attempt, env: &AllocationEnvironment) -> bool {
-        let units = |attempt: &Attempt| (attempt.allocation.registers_used + HIDDEN_REGISTERS).div_ceil(env.register_unit);
-        let spills = |attempt: &Attempt| attempt.allocation.spill_store_bytes + attempt.allocation.spill_load_bytes;
-        units(self) <= units(plain) && spills(self) <= spills(plain) && self.function.inst_count() <= plain.function.inst_count()
+    let without_banks = allocate_general_registers(assigner)?;
+    let units = |allocation: &Allocation| (allocation.registers_used + HIDDEN_REGISTERS).div_ceil(env.register_unit);
+    let spills = |allocation: &Allocation| allocation.spill_store_bytes + allocation.spill_load_bytes;
+    match with_banks {
+        Ok(allocation)
+            if units(&allocation) <= units(&without_banks)
+                && spills(&allocation) <= spills(&without_banks)
+                && banked_function.inst_count() <= function.inst_count() =>
+        {
+            *function = banked_function;
+            Ok(allocation)
+        }
+        _ => Ok(without_banks),
     }
 }
 

@@ -216,17 +216,13 @@ impl RegisterSet {
         self.find_gap_starting_in(class, self.gap_starts(class))
     }
 
-    /// Returns the odd registers of this set if `is_odd` is true, and the even ones otherwise.
-    pub(crate) fn in_bank(&self, is_odd: bool) -> RegisterSet {
-        const EVEN_REGISTERS: u64 = 0x5555_5555_5555_5555;
-        let mask = if is_odd { !EVEN_REGISTERS } else { EVEN_REGISTERS };
-        RegisterSet { words: std::array::from_fn(|at| self.words[at] & mask) }
-    }
-
     /// Chooses a gap like [`RegisterSet::find_gap`], but only among gaps that start at an odd register if `is_odd` is true, and at an even
     /// one otherwise.
     pub(crate) fn find_gap_in_bank(&self, class: Class, is_odd: bool) -> Option<Reg> {
-        self.find_gap_starting_in(class, self.gap_starts(class).in_bank(is_odd))
+        const EVEN_REGISTERS: u64 = 0x5555_5555_5555_5555;
+        let mask = if is_odd { !EVEN_REGISTERS } else { EVEN_REGISTERS };
+        let places = self.gap_starts(class);
+        self.find_gap_starting_in(class, RegisterSet { words: std::array::from_fn(|at| places.words[at] & mask) })
     }
 
     /// Chooses a gap for a value of a class like [`RegisterSet::find_gap`], but only among gaps that start at a register of `places`.

@@ -12,7 +12,7 @@
 //!    scoreboards stay free.
 //! 2. A free scoreboard; among these the one that has been free for the longest time, because a wait on another path is least likely to
 //!    be delayed by it. It costs nothing if the others suffice for the holders whose live intervals start during that of the new holder.
-//!    Otherwise one of these has to share, so a free scoreboard has a price, which grows as fewer are free.
+//!    Otherwise some of these have to share, so a free scoreboard has a price, which grows with their number and as fewer are free.
 //! 3. A scoreboard with other holders. If they are waited for first, that wait also lasts until the new holder is done; otherwise the wait
 //!    for the new holder also lasts until they are done. The cost is the number of cycles by which the earlier wait gets longer, estimated
 //!    from the usual latencies of the model and the distance, weighted by loop depth. It is at most the distance between the two waits if
@@ -63,9 +63,11 @@ use super::waits::{Wait, WaitedEvent};
 const CYCLES_PER_INST: i64 = 2;
 /// Estimated latency in cycles of an instruction for which the hardware model has none.
 const DEFAULT_LATENCY_CYCLES: i64 = 30;
-/// Price in cycles of the last free scoreboard, if other holders need one during the live interval of the new holder. The price of one
+/// Price in cycles of the last free scoreboard, if many other holders need one during the live interval of the new holder. The price of one
 /// of several free scoreboards is this divided by their number.
 const LAST_SCOREBOARD_PRICE_CYCLES: i64 = 24;
+/// Number of holders without a free scoreboard from which on a free one has its full price; below, the price is proportional.
+const FULL_PRICE_HOLDERS: usize = 12;
 
 /// An instruction that holds a scoreboard from its issue until other instructions have waited for one of its events: results written, or
 /// sources read.
@@ -352,7 +354,9 @@ impl ScoreboardScan<'_> {
         if free == 0 || others < free {
             return 0;
         }
-        (LAST_SCOREBOARD_PRICE_CYCLES / free as i64).saturating_mul(self.cycle_weight(from))
+        let missing = (others + 1 - free).min(FULL_PRICE_HOLDERS) as i64;
+        let price = LAST_SCOREBOARD_PRICE_CYCLES * missing / (FULL_PRICE_HOLDERS * free) as i64;
+        price.saturating_mul(self.cycle_weight(from))
     }
 
     /// Returns the cost, in cycles weighted by executions, of assigning scoreboard `index` to a new holder, followed by tie-breakers; lower

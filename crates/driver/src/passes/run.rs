@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use oriole_ctrl::{control_words, serial, tune_yields};
-use oriole_ir::{Function, FunctionKind, RegFile, RegisterLimits, verify_allocated};
+use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
 use oriole_isel::{SelectOptions, Selected, select_function_with};
 use oriole_opt as opt;
 use oriole_regalloc::AllocationEnvironment;
@@ -204,8 +204,7 @@ pub(super) fn converge(state: &mut FunctionState<'_>) -> PassOutcome {
     }
     let may_wait =
         |name: &str| functions_waiting_for_warp.contains(name) || oriole_isel::is_runtime(name) && !oriole_isel::is_slow_path(name);
-    let stats = opt::converge::run(&mut state.function, target, &may_wait);
-    state.may_diverge = stats.divergent_branches > 0 || state.function.kind != FunctionKind::Kernel;
+    opt::converge::run(&mut state.function, target, &may_wait);
     Ok(())
 }
 
@@ -322,14 +321,6 @@ pub(super) fn lay_out(state: &mut FunctionState<'_>) -> PassOutcome {
     state.report_data.record_control_flow(&state.function);
     let keeps_lines = state.options().is_for_debuggers();
     layout::run(&mut state.function, keeps_lines);
-    Ok(())
-}
-
-/// Pass `last-reloads`: marks the last reload of each spilled value.
-pub(super) fn last_reloads(state: &mut FunctionState<'_>) -> PassOutcome {
-    if !state.may_diverge {
-        opt::last_reloads::run(&mut state.function);
-    }
     Ok(())
 }
 

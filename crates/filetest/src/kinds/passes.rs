@@ -11,8 +11,8 @@ use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
     aggregate, balance, combine, constant_handles, constant_phis, contract, converge, dead, drop_copies, fold, forward, forward_stores,
-    fuse, guard_copies, guard_sums, hoist, if_convert, insert_yields, last_reloads, legalize, merge, narrow, reduce, share_constants,
-    share_tuples, simplify, split_index, stagger_products, straighten, tie_loads, uniform_handles, uniform_numbers, unroll, vector_loads,
+    fuse, guard_copies, guard_sums, hoist, if_convert, insert_yields, legalize, merge, narrow, reduce, share_constants, share_tuples,
+    simplify, split_index, stagger_products, straighten, tie_loads, uniform_handles, uniform_numbers, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -125,7 +125,6 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "drop-copies" => _ = drop_copies::run(function),
         "balance-moves" => _ = balance::run_on_register_moves(function, &Hardware::built_in(target), encodability),
         "guard-copies" => guard_copies::run(function),
-        "last-reloads" => _ = last_reloads::run(function),
         "allocate" => match back_end::allocated(function, target, register_limit(options))? {
             Ok((allocated, _)) => *function = allocated,
             Err(error) => return Ok(Some(error.to_string())),

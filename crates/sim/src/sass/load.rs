@@ -105,7 +105,7 @@ impl Code {
             match (section.kind(), sections.located[index]) {
                 (SectionKind::Constant(bank, name), _) => banks.push((bank, name.map(str::to_owned), bytes)),
                 (SectionKind::Global, AssignedLocation::At(address)) => {
-                    variables.push(VariableSection { name: section.name.clone(), address, bytes })
+                    variables.push(VariableSection { name: section.name.clone(), address, bytes });
                 }
                 _ => {}
             }
