@@ -12,9 +12,9 @@
 //! # let checked = oriole_ptx::check(ptx, &oriole_ptx::Options::default());
 //! # let target = oriole_isa::Target::parse("sm_90a").unwrap();
 //! # let cubin = oriole_driver::compile(&[&checked.module], &oriole_driver::Options::new(target)).unwrap().cubin;
-//! use oriole_rescore::{Options, rescore};
+//! use oriole_rescore::{RescoreOptions, rescore};
 //!
-//! let rescored = rescore(&cubin, &Options::default()).unwrap();
+//! let rescored = rescore(&cubin, &RescoreOptions::default()).unwrap();
 //! assert!(rescored.sections.iter().all(|section| section.obstacle.is_none()));
 //! assert_eq!(rescored.bytes().len(), cubin.len());
 //! ```

@@ -4,8 +4,8 @@
 //! a checked module once; [`PtxProgram::load`] puts its variables into a [`GlobalMemory`]; [`Loaded::run`] runs a kernel there.
 //!
 //! ```
-//! use oriole_sim::ptx::{Options, Program};
-//! use oriole_sim::{Launch, Memory};
+//! use oriole_sim::ptx::{PtxOptions, PtxProgram};
+//! use oriole_sim::{GlobalMemory, Launch};
 //!
 //! let text = b".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 out) {
 //!     .reg .u64 %a; .reg .u32 %t;
@@ -16,13 +16,13 @@
 //!     ret;
 //! }";
 //! let checked = oriole_ptx::check(text, &oriole_ptx::Options::default());
-//! let program = Program::new(&checked.module, text).unwrap();
-//! let mut memory = Memory::new();
+//! let program = PtxProgram::new(&checked.module, text).unwrap();
+//! let mut memory = GlobalMemory::new();
 //! let out = memory.allocate("out", vec![0; 8]);
 //! let loaded = program.load(&mut memory);
 //! let arguments = vec![out.to_le_bytes().to_vec()];
 //! let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [2, 1, 1], cluster: None, shared_bytes: 0, arguments };
-//! let report = loaded.run(&launch, &mut memory, &Options::default()).unwrap();
+//! let report = loaded.run(&launch, &mut memory, &PtxOptions::default()).unwrap();
 //! assert!(report.findings.is_empty());
 //! assert_eq!(memory.contents(out).unwrap(), [0, 0, 0, 0, 1, 0, 0, 0]);
 //! ```
