@@ -14,9 +14,9 @@ use std::{env, fs, thread};
 
 /// Stack size in bytes of the thread that does the work. Only the used part takes memory.
 const STACK_BYTES: usize = 64 << 20;
-/// Size of a block that the allocator maps and unmaps separately, to raise its limits.
+/// Size in bytes of a block that glibc maps separately, and whose release raises the trim threshold.
 const RAISED_LIMIT_BYTES: usize = 16 << 20;
-/// Size by which the heap of the thread grows at the start.
+/// Size in bytes by which the heap of the thread grows at the start; less than [`RAISED_LIMIT_BYTES`].
 const HEAP_BYTES: usize = 8 << 20;
 /// Environment variable that causes a panic, for tests of panic handling. See `docs/architecture.md`.
 const PROVOKE: &str = "ORIOLE_PROVOKE_PANIC";
@@ -80,10 +80,13 @@ fn on_large_stack(body: impl FnOnce() -> ExitCode + Send) -> thread::Result<Exit
     .map(|code| code.unwrap_or(ExitCode::FAILURE))
 }
 
-/// Lets the allocator of the C library grow the heap of this thread once. By default, glibc enlarges the heap of a thread page by page, with
-/// a system call each, and returns its end to the system whenever 128 KiB of it are free: more than 100 system calls for a small kernel.
-/// Freeing a large block raises that limit to twice its size, and a block that is smaller comes from the heap and stays there. No memory is
-/// touched.
+/// Makes the allocator of the C library grow the heap of this thread once instead of many times. By default, glibc grows the heap of a thread
+/// by a few pages at a time, and gives its end back to the system whenever 128 KiB of it (the trim threshold) are free, with a system call
+/// each: more than 100 of them for a small kernel.
+///
+/// Freeing the first block, which glibc maps separately, raises the trim threshold to twice the size of that block. The second block is
+/// smaller, so it is taken from the heap, which grows by it and, because of the new threshold, keeps the memory when the block is freed. Neither
+/// block is written, so no physical memory is used. Other allocators only allocate and free the two blocks.
 fn reserve_heap() {
     for bytes in [RAISED_LIMIT_BYTES, HEAP_BYTES] {
         drop(black_box(Vec::<u8>::with_capacity(bytes)));

@@ -11,8 +11,9 @@
 //! 1. A scoreboard whose only wait is at the same instruction as the only wait of the new holder. Sharing it costs no time, and the other
 //!    scoreboards stay free.
 //! 2. A free scoreboard; among these the one that has been free for the longest time, because a wait on another path is least likely to
-//!    be delayed by it. It costs nothing if the others suffice for the holders whose live intervals start during that of the new holder.
-//!    Otherwise some of these have to share, so a free scoreboard has a price, which grows with their number and as fewer are free.
+//!    be delayed by it. It costs nothing if the other free scoreboards are enough for all holders that are issued before the first wait for
+//!    the new holder. Otherwise some of those holders have to share, and a free scoreboard has a price. The price rises with the number of
+//!    holders that have to share, and falls with the number of free scoreboards.
 //! 3. A scoreboard with other holders. If they are waited for first, that wait also lasts until the new holder is done; otherwise the wait
 //!    for the new holder also lasts until they are done. The cost is the number of cycles by which the earlier wait gets longer, estimated
 //!    from the usual latencies of the model and the distance, weighted by loop depth. It is at most the distance between the two waits if
@@ -63,10 +64,11 @@ use super::waits::{Wait, WaitedEvent};
 const CYCLES_PER_INST: i64 = 2;
 /// Estimated latency in cycles of an instruction for which the hardware model has none.
 const DEFAULT_LATENCY_CYCLES: i64 = 30;
-/// Price in cycles of the last free scoreboard, if many other holders need one during the live interval of the new holder. The price of one
-/// of several free scoreboards is this divided by their number.
+/// Maximum price of a free scoreboard, in cycles: the price if only one is free and at least [`FULL_PRICE_HOLDERS`] holders have to share. With
+/// n free scoreboards, the price of each is one n-th.
 const LAST_SCOREBOARD_PRICE_CYCLES: i64 = 24;
-/// Number of holders without a free scoreboard from which on a free one has its full price; below, the price is proportional.
+/// Number of holders that have to share at which the price of a free scoreboard reaches its maximum. With fewer, the price is proportional to
+/// their number.
 const FULL_PRICE_HOLDERS: usize = 12;
 
 /// An instruction that holds a scoreboard from its issue until other instructions have waited for one of its events: results written, or
@@ -345,8 +347,8 @@ impl ScoreboardScan<'_> {
         index
     }
 
-    /// Returns the cost, in cycles weighted by executions, of taking a free scoreboard for a holder from position `from` to its first wait at
-    /// `next`: 0 if the other free scoreboards suffice for the holders that start in between.
+    /// Returns the price, in cycles weighted by executions, of assigning a free scoreboard to a holder at position `from` whose first wait is at
+    /// `next`: 0 if the other free scoreboards are enough for all holders in between.
     fn free_scoreboard_price(&self, from: usize, next: usize) -> i64 {
         let free = self.assignable.iter().filter(|&&index| self.boards[index].waits_at.is_empty()).count();
         let started = |position: usize| self.holder_positions.partition_point(|&start| start < position);
