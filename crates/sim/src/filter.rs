@@ -1,8 +1,9 @@
-//! The arithmetic of linear filtering: the weights of the texels around a place, and the rounding of their weighted sum.
+//! The arithmetic of linear filtering: the weights of the texels around a sampled point, and the rounding of their weighted sum.
 //!
 //! The rules were found with `tools/textures/probe.py` on an H200; [`crate::sampling`] chooses the texels, and docs/textures.md has the figures.
 //!
-//! **Weights** are numbers of 256ths with the sum 256. A total is split along an axis by the weight w of the second texel:
+//! **Weights** are integers in units of 1/256; those of one fetch add up to 256. Along an axis, the total of two texels is split by the
+//! interpolation weight w of the second one:
 //!
 //! ```text
 //! second = (total * w + 128) >> 8        first = total - second
@@ -12,29 +13,30 @@
 //! with the roles exchanged. Example with w = 128 for x and w = 3 for y: x splits 256 into 128 and 128. The second half is split into 126 and 2 (128 * 3 /
 //! 256 = 1.5, rounded up), the first one into 127 (128 * 253 / 256 = 126.5, rounded up) and 1.
 //!
-//! **Sums** have fixed point. The texels of a slice (up to four with the same level and z) are cut to four bits more than the format has, counted from the
-//! largest of them; products and sum are exact. Two slices are aligned in the same way, and the result is rounded to the precision of the format, with
-//! ties away from zero.
+//! **Sums** are computed in fixed point. The texels of a slice (up to four with the same level and z) are aligned to the largest of them and
+//! truncated to four bits more than the significand of the format; their products and sum are exact. The sums of two slices are aligned in the
+//! same way, and the result is rounded to the precision of the format, with ties away from zero.
 
 use oriole_kernel_test::Element;
 
-/// Fraction bits of weights.
+/// Number of fraction bits of a weight.
 pub(crate) const WEIGHT_BITS: u32 = 8;
 /// The weight of a texel that is not filtered.
 pub(crate) const FULL_WEIGHT: u32 = 1 << WEIGHT_BITS;
 
-/// Bits of a texel below the precision of its format that take part in a sum.
+/// Number of bits that an aligned texel keeps below the last significand bit of the largest texel of its slice.
 const GUARD_BITS: i32 = 4;
-/// Fraction bits of the sum of a slice that are kept beyond those of the weights when slices are added.
+/// Number of bits that the sum of a slice keeps below its last weight bit when two slices are added.
 const SLICE_GUARD_BITS: i32 = 1;
 
-/// Splits a total along an axis by the weight of the second of two texels.
+/// Splits the total weight of two neighbouring texels by the interpolation weight of the second one. Both are in units of 1/256.
 pub(crate) fn split(total: u32, weight: u32) -> [u32; 2] {
     let second = (total * weight + FULL_WEIGHT / 2) >> WEIGHT_BITS;
     [total - second, second]
 }
 
-/// Returns the weights of the texels of a slice with this total, by row and column. Without rows or columns the weight is zero.
+/// Returns the weights of the four texels of a slice by row and column, from their total and the interpolation weights along x and y. The
+/// interpolation weight of an axis that the texture does not have is zero.
 pub(crate) fn slice_weights(total: u32, [x, y]: [u32; 2]) -> [[u32; 2]; 2] {
     let [left, right] = split(total, x);
     let [upper_right, lower_right] = split(right, y);
@@ -42,21 +44,21 @@ pub(crate) fn slice_weights(total: u32, [x, y]: [u32; 2]) -> [[u32; 2]; 2] {
     [[upper_left, upper_right], [lower_left, lower_right]]
 }
 
-/// How the texels of a format are added.
+/// The floating-point format of a filtered result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SumFormat {
-    /// Significant bits.
+    /// Precision: number of significand bits, with the leading one.
     bits: i32,
-    /// Exponent of the smallest difference of two numbers.
+    /// Exponent of the last significand bit of a subnormal number.
     smallest: i32,
-    /// Whether subnormal numbers are zero.
+    /// Whether subnormal results are replaced by zero.
     flushes: bool,
-    /// The bits of a result that is not a number.
+    /// The bits of a NaN result, as a single.
     nan: u32,
 }
 
 impl SumFormat {
-    /// Returns how elements of a type are added.
+    /// Returns the format of the filtered results of a texture with this element type.
     pub(crate) fn of(element: Element) -> SumFormat {
         match element {
             Element::F16 => SumFormat { bits: 11, smallest: -24, flushes: false, nan: 0x7fff_e000 },
@@ -64,7 +66,7 @@ impl SumFormat {
         }
     }
 
-    /// Returns the bits of the weighted sum of slices of texels, which are singles: each texel with its weight.
+    /// Returns the weighted sum of the slices, as the bits of a single. A slice is a list of texels (bits of singles) with their weights.
     pub(crate) fn sum(self, slices: &[Vec<(u32, u32)>]) -> u32 {
         let taps = || slices.iter().flatten().filter(|(_, weight)| *weight > 0).map(|&(texel, _)| f32::from_bits(texel));
         if taps().any(|texel| !texel.is_finite()) {
@@ -79,7 +81,7 @@ impl SumFormat {
         self.rounded(total, largest - self.last_bit() - SLICE_GUARD_BITS)
     }
 
-    /// Returns the distance of the exponent of a slice from that of the last bit of its sum.
+    /// Returns the number of bits between the exponent of a slice and the last bit of its sum.
     fn last_bit(self) -> i32 {
         self.bits - 1 + GUARD_BITS + WEIGHT_BITS as i32
     }

@@ -22,7 +22,7 @@ pub(crate) struct DeviceImage {
     address: u64,
 }
 
-/// A texel of a texture.
+/// The position of a texel in a texture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Texel {
     pub(crate) level: u32,
@@ -30,18 +30,18 @@ pub(crate) struct Texel {
     pub(crate) place: [u32; 3],
 }
 
-/// A place of a surface.
+/// The position that a surface instruction accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SurfacePlace {
     /// The kind of surface that the instruction names.
     pub(crate) geometry: Geometry,
     pub(crate) layer: u32,
-    /// Bytes in x, rows in y and z.
+    /// The coordinates: x in bytes, y in rows, z in slices.
     pub(crate) place: [i32; 3],
     pub(crate) outside: OutsideAccess,
 }
 
-/// What a reduction of a surface computes.
+/// The operation of a surface reduction (`sured`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SurfaceReduction {
     Add,
@@ -52,7 +52,7 @@ pub(crate) enum SurfaceReduction {
 }
 
 impl SurfaceReduction {
-    /// Combines two numbers of a size.
+    /// Returns the new value of a surface element of 4 or 8 bytes, from its old value and the operand of the reduction.
     fn combine(self, old: u64, operand: u64, bytes: usize) -> u64 {
         let unused = u64::BITS - 8 * bytes as u32;
         let signed = |number: u64| (number << unused) as i64 >> unused;
@@ -79,7 +79,7 @@ impl SurfaceReduction {
     }
 }
 
-/// What a surface access outside of the surface does.
+/// The behaviour of an access whose coordinates are outside of the surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutsideAccess {
     Trap,
@@ -125,7 +125,7 @@ impl GlobalMemory {
         })
     }
 
-    /// Returns the bytes of a range that need not be aligned; empty outside of all allocations.
+    /// Returns the bytes at an address, which may be unaligned. The result is empty if the address is outside of all allocations.
     fn read_unaligned(&self, address: u64, bytes: usize) -> Vec<u8> {
         (0..bytes as u64).filter_map(|offset| self.read(address + offset, 1).ok()).map(|byte| byte[0]).collect()
     }
@@ -148,7 +148,7 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// Combines a number of 4 or 8 bytes of a surface with an operand.
+    /// Executes a reduction on a surface element of 4 or 8 bytes.
     pub(crate) fn reduce_surface(
         &mut self,
         image: &DeviceImage,
@@ -165,14 +165,14 @@ impl GlobalMemory {
 }
 
 impl DeviceImage {
-    /// Returns the number of a texel in the contents.
+    /// Returns the index of a texel in the contents, in texels.
     fn texel_number(&self, Texel { level, layer, place: [x, y, z] }: Texel) -> u64 {
         let before: usize = (0..level).map(|level| self.image.texels_of_level(level)).sum();
         let [width, height, depth] = self.image.size_of_level(level).map(u64::from);
         before as u64 + ((u64::from(layer) * depth + u64::from(z)) * height + u64::from(y)) * width + u64::from(x)
     }
 
-    /// Returns the address of bytes of a surface; `None` if they are outside and nothing is accessed.
+    /// Returns the address of the accessed bytes. `None` means that they are outside of the surface and nothing is accessed.
     fn surface_address(&self, place: &SurfacePlace, bytes: usize) -> Result<Option<u64>, String> {
         check_geometry(self, place.geometry)?;
         let SurfacePlace { layer, place: [x, y, z], outside, .. } = *place;

@@ -1,6 +1,6 @@
 //! How coordinates select and filter the texels of a texture, by the rules of the CUDA programming guide ("Texture Fetching").
 //!
-//! A coordinate x has the unit of texels; a normalized one is multiplied by the size N first.
+//! Coordinates are in texels: a normalized coordinate is multiplied by the size N of its axis first.
 //!
 //! ```text
 //! nearest     T[floor(x)]
@@ -16,12 +16,16 @@
 //! Example of linear filtering in one dimension: at x = 1.75 between T[1] = 10 and T[2] = 20, x' = 1.25, so the result is 0.75 * 10 + 0.25 *
 //! 20 = 12.5.
 //!
-//! The guide leaves open how weights and sums are rounded. [`crate::filter`] has the rules of an H200 for sums. Those for places, found in the same way:
-//! a normalized coordinate is rounded down to 21 fraction bits and multiplied by N exactly, a place in texels is rounded to 256ths for linear
-//! filtering and `tld4` (ties up), a level is rounded down to 256ths, and the nearest of two equally near levels is the smaller one (the higher number). NaN
-//! and subnormal coordinates are zero; so are infinite ones with wrap and mirror. If the magnitudes of a direction are equal, z is before y,
-//! and y before x. The filter of a cube map does not cross the edges of a layer. How derivatives give a level was not found, so derivatives on textures with several
-//! levels are errors.
+//! The guide does not say how weights, sums and coordinates are rounded. [`crate::filter`] has the rules of an H200 for weights and sums. Those for
+//! coordinates were found in the same way:
+//!
+//! - A normalized coordinate is rounded down to 21 fraction bits and multiplied by N exactly.
+//! - For linear filtering and `tld4`, a coordinate in texels is rounded to a multiple of 1/256, with ties up.
+//! - A level is rounded down to a multiple of 1/256. Of two equally near levels, the one with the higher number is the nearest.
+//! - NaN and subnormal coordinates are zero. Infinite coordinates are zero with wrap and mirror.
+//! - Of the axes of a cube map direction with equal magnitudes, z is selected before y, and y before x.
+//! - The filter of a cube map does not cross the edges of a layer.
+//! - How the hardware computes a level from derivatives is not known, so derivatives on textures with several levels are errors.
 
 use oriole_kernel_test::{AddressMode, Arrangement, FACES};
 
@@ -35,11 +39,11 @@ const ONE: f64 = (1 << 21) as f64;
 /// The level that a fetch reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Level {
-    /// The first one.
+    /// Level 0.
     Base,
     Float(f32),
     Integer(i32),
-    /// The one that derivatives of the coordinates give.
+    /// The level computed from the derivatives of the coordinates.
     Gradient,
 }
 

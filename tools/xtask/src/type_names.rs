@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::file_cycles::{without_comments_and_tests, words};
 
-/// The crates in which a name of a type has one meaning: the stages of the compiler, what they have in common, and the simulators.
+/// The crates in which a name of a type has one meaning: the stages of the compiler, the crates that they share, and the simulators.
 const CRATES: &[&str] =
     &["ctrl", "driver", "hardware", "ir", "isa", "isel", "opt", "regalloc", "rescore", "sched", "sem", "sim", "support"];
 

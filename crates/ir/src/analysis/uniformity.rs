@@ -184,7 +184,7 @@ fn source_of(function: &Function, inst: Inst, loads: Loads) -> DivergenceSource 
         Effect::Lanes if matches!(opcode, Opcode::VOTE | Opcode::VOTEU | Opcode::REDUX | Opcode::CREDUX | Opcode::R2UR) => {
             DivergenceSource::Uniform
         }
-        // The threads that test a barrier in memory together all see the same phase of it.
+        // The threads that test a barrier in memory together all see the same phase of it (docs/results/h200.md, "Barriers in memory").
         Effect::Barrier if is_phase_test(function, inst) => DivergenceSource::Operands,
         Effect::Reads if is_same_if_ordered() => DivergenceSource::Operands,
         Effect::Reads if is_known_constant() || matches!(opcode, Opcode::LDC | Opcode::LDCU | Opcode::ULDC) => DivergenceSource::Operands,
