@@ -147,8 +147,8 @@ pub(crate) fn lower_bound(code: &SchedCode, graph: &Graph, costs: &ResourceCosts
     if costs.dual_issue() {
         instructions = instructions.div_ceil(2);
     }
-    // The last instruction on a unit issues when all others have left the unit. Its own cycles on the unit come after its issue, so they
-    // do not count. Which instruction is last is open; the bound assumes the one that occupies the unit longest.
+    // The last instruction on a unit issues when all others have left the unit. Its own cycles on the unit come after its issue, so they do
+    // not count. Any instruction of the unit may be the last one; the bound assumes the one that occupies the unit longest.
     let units = busy.iter().map(|(sum, longest)| (sum - longest) + 1).max().unwrap_or(0);
     lower_bound.issued = lower_bound.issued.max(instructions).max(if instructions > 0 { units } else { 0 });
     lower_bound.done = lower_bound.done.max(lower_bound.issued);
