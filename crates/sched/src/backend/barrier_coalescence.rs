@@ -7,8 +7,8 @@
 //! could access memory between its two barriers. So no barrier with this number, and no call, may be in code that only some threads of the
 //! thread block execute: between a branch that threads may take differently and its reconvergence point.
 //!
-//! **Fences.** `MEMBAR`, `ERRBAR` and `CCTL.IVALL` order accesses before them with accesses after them. After one of the same kind and of
-//! the same or a larger scope, without an access in between, they order nothing.
+//! **Fences.** `MEMBAR`, `ERRBAR`, `CGAERRBAR` and `CCTL.IVALL` order accesses before them with accesses after them. A fence that comes
+//! after one of the same kind and of the same or a larger scope, without an access in between, orders nothing.
 //!
 //! ```text
 //! BAR.SYNC 0x0                        BAR.SYNC 0x0
@@ -47,8 +47,8 @@ fn rearrange(function: &mut Function, _: RearrangeContext<'_>) -> Vec<CodeChange
         let mut removed: Vec<(Inst, ChangeReason)> = Vec::new();
         for &inst in &function.blocks[block].insts {
             if let Some(number) = thread_block_barrier_number(function, inst) {
-                // Divergent synchronizations (barriers that only some threads execute) are found at the first repeated barrier of the
-                // function, because most functions have none.
+                // The barriers and calls that only some threads execute are computed at the first repeated barrier of the function, because
+                // most functions have none.
                 let is_same = |function: &Function, split: &mut Option<Vec<Inst>>| {
                     let split = split.get_or_insert_with(|| divergent_barriers_and_calls(function));
                     function.kind == FunctionKind::Kernel && !split.iter().any(|&other| may_use_barrier_number(function, other, number))

@@ -2,19 +2,23 @@
 //!
 //! | region | strategies |
 //! |---|---|
-//! | every one | backend B, backend C, `critical-path`, `latency`, `backtracking` |
+//! | every one | backend B, backend C, `critical-path`, `latency` |
+//! | at most 512 items | also `backtracking` |
 //! | at most `permutation-size` items | also `permutation` |
 //! | the body of a loop | also `loop-aware`; the cycles per iteration decide |
 //! | two or more matrix products | also `tensor` |
-//! | one slow unit takes most of the time | also `busy-unit` |
-//! | in mode `reduce-reg`, or with more live registers than the scarcity threshold | also `pressure` |
+//! | one slow arithmetic unit takes most of the time | also `busy-unit` |
+//! | before register allocation: in mode `reduce-reg`, or if some order exceeds the scarcity threshold | also `pressure` |
 //!
-//! Orders are compared by registers above the budget, then by cycles, then by registers. Cycles are those until the region can be left and
-//! those until its results are available; after register allocation they include register banks and the reuse cache. Where `busy-unit`
-//! applies, the warps of a thread block that share a hardware scheduler are assumed to run in step ([`Settings`](super::Settings)). The
-//! original order takes part and wins ties. A region whose original order is at its lower bound is not scheduled. After register allocation
-//! the search ends with the first order at the lower bound, for which only the first two strategies are asked. Otherwise the time is the
-//! sum of the times of the strategies, about ten times that of backend B.
+//! Orders are compared by registers above the budget, then by cycles, then by registers; in mode `reduce-reg` registers come before cycles.
+//! The cycles of an order are the sum of two numbers: the cycles until the region can be left, and those until its results are available.
+//! After register allocation they include cycles lost by bank conflicts. Where `busy-unit` applies, the warps of a thread block that share
+//! a hardware scheduler are assumed to run in step ([`Settings`](super::Settings)). The original order takes part and wins ties.
+//!
+//! Two tests save time. Before register allocation, except in mode `reduce-reg`, a region whose original order is at its lower bound and fits
+//! into the budget is not scheduled. After register allocation, the search ends if the original order or that of backend B or C is at the
+//! lower bound; this test is left out for warps in step. Neither test is made for loop bodies. Otherwise the time is the sum of the times of
+//! the strategies, about ten times that of backend B.
 //!
 //! The description of ptxas has a "combined pass for complex code patterns" and says no more about it.
 

@@ -10,7 +10,7 @@
 //! | topic | description of ptxas | here | why |
 //! |---|---|---|---|
 //! | result | priority weights for other strategies | an order | the engine needs no separate weight pass |
-//! | path | from the graph's root | to the end of the region; results that leave it count with their latency | the remaining cycles determine the length |
+//! | path | from the graph's root | to the end of the region, with the latency of results that leave it | this determines the length |
 
 use super::engine::{Candidate, MAX_CRITERIA, Priority, RegionAnalysis, engine_reasons, schedule_by};
 use super::reason::Reason;

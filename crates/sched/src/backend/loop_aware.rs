@@ -5,11 +5,12 @@
 //! dependences. The strategy works on loops whose body is one region:
 //!
 //! 1. Schedule the body by backend B.
-//! 2. Issue four iterations of the order on the shared clock. The cost of the order is the number of cycles of the last three iterations.
+//! 2. Simulate four iterations of the order on the shared clock. The cost of the order is the number of cycles of the last three.
 //! 3. From the steady state, take the cycle in which each carried operand arrives (the *start* of its reader), and the cycle by which each
-//!    carried result is needed (the *tail* of its writer). Schedule again with these figures, by backend B and by the critical path.
-//! 4. Repeat until an order occurs twice, at most `loop-rounds` times. Of all orders, including the original one, the one with the lowest
-//!    cost is used.
+//!    carried result is needed (the *tail* of its writer). Schedule again with these figures, once by backend B and once by the critical
+//!    path, and continue with the better of the two orders.
+//! 4. Repeat the steps 2 and 3 until an order occurs a second time, at most `loop-rounds` times. Of all orders, including the original one,
+//!    the one with the lowest cost is used.
 //!
 //! Each round is O(n log n) for *n* items. Regions that are not the body of a loop are scheduled by backend B.
 //!

@@ -24,7 +24,7 @@
 //! | `busy-unit` | starts the slowest unit early and keeps it busy | [`busy_unit`] |
 //! | `warp-schedule` | as B, with yields tuned by a model of several warps | [`warp_schedule`] |
 //!
-//! They follow the schedulers in a published description of ptxas. Each module lists where it departs from that description.
+//! Most of them follow the schedulers in a published description of ptxas; their modules list where they depart from that description.
 //! [`registry`] is the table of all strategies; `docs/contributing.md` has a checklist for new ones.
 
 mod backtracking;

@@ -1,4 +1,5 @@
-//! Strategy `permutation`: finds the shortest order of a small region by branch and bound, and says when it has proved that it is one.
+//! Strategy `permutation`: finds the shortest order of a small region by branch and bound, and reports whether it is proved to be the
+//! shortest.
 //!
 //! The search issues ready items in all orders, depth first. A *partial schedule*, the items issued so far in their order, is abandoned if
 //! no completion of it can be shorter than the best order so far. Lower bounds of a partial schedule:
@@ -6,11 +7,12 @@
 //! 1. **Slots.** Each item has a *head* (the first cycle in which it may issue, from the partial schedule and its dependences) and a *tail*
 //!    (cycles from its issue to the end). With one issue slot per cycle and items that occupy it for one cycle, issuing the available item
 //!    with the longest tail is optimal if the dependences are otherwise ignored (Jackson's rule), so the result is a lower bound.
-//! 2. **Units.** A unit is busy for the sum of the cycles of its items, less those of the last one.
+//! 2. **Units.** A unit is busy for the sum of the cycles of its items, less those of the item that occupies it longest: these may come
+//!    last.
 //!
-//! A partial schedule is also abandoned if another one has issued the same items and is nowhere worse: not later on the clock, on any unit
-//! or in any operand, and with no more registers. The search starts with the best of three orders: the original one, that of
-//! `critical-path` and that of backend B. If that order reaches the lower bound of the region, nothing is searched.
+//! A partial schedule is also abandoned if another one has issued the same items and is at least as good in every respect: its clock, units
+//! and operands are not later, and it needs no more registers. The search starts with the best of three orders: the original one, that of
+//! `critical-path` and that of backend B. If that order reaches the lower bound of the region, there is no search.
 //!
 //! The result is optimal with respect to the shared clock: first the registers above the budget, then `issued + done` of [`Length`];
 //! in mode `reduce-reg` the live registers come before the cycles. Regions of more than `permutation-size` items, and those whose search
@@ -27,7 +29,7 @@
 //! | topic | description of ptxas | here | why |
 //! |---|---|---|---|
 //! | search | all permutations | branch and bound with dominance | 24 items have up to 10^23 permutations |
-//! | larger blocks | a heuristic | the best of the three starting orders | the same |
+//! | larger blocks | a heuristic | the best of the three starting orders | a search would take too long |
 
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
@@ -148,13 +150,15 @@ pub(super) fn best_order_from(
 }
 
 /// Returns the pair that the search minimizes, compared lexicographically: the number of registers above the budget, and the sum of the
-/// cycles until the last issue and until all results are available. In mode `reduce-reg` the second number is that of live registers.
+/// cycles until the last issue and until all results are available. In mode `reduce-reg` the second number is the maximum number of live
+/// general registers.
 fn objective(region: &Region<'_>, proposal: &ProposedOrder) -> (i32, u32) {
     let cost = proposal.cost(region);
     (cost.0, cost.1)
 }
 
-/// Returns whether an order is within the register budget and has the length of the lower bound of the region.
+/// Returns whether an order is within the register budget and has the length of the lower bound of the region. False in mode `reduce-reg`,
+/// in which the length does not decide first.
 fn is_shortest(region: &Region<'_>, proposal: &ProposedOrder) -> bool {
     let bound = lower_bound(region.code, region.graph, region.costs);
     region.settings.mode != ScheduleMode::ReduceReg && proposal.excess(region) == 0 && !bound.is_shorter_than(proposal.length)
@@ -164,7 +168,7 @@ fn is_shortest(region: &Region<'_>, proposal: &ProposedOrder) -> bool {
 struct PartialSchedule<'a, 'g> {
     /// Set of the issued items; bit n is node n.
     issued_set: u32,
-    /// The current cycle, and the cycles in which units and results become available.
+    /// State of the simulated issue pipeline: current cycle, busy units.
     clock: Clock<'a>,
     /// For each node, the first cycle in which its operands are available.
     earliest: Vec<u32>,

@@ -1,7 +1,8 @@
 //! Changes that a strategy makes to a whole function before its regions are ordered ([`super::strategy::Strategy::rearrange`]).
 //!
-//! Most strategies order the items of one region. Some also move instructions between blocks, or remove some. They work on SSA values,
-//! before register allocation; the regions are ordered afterwards as usual. Each change is recorded with its reason, for the trace.
+//! Most strategies only order the items of regions. Some first move instructions between blocks, or remove or add instructions. They work
+//! on SSA values, before register allocation; the regions are ordered afterwards as usual. Each change is recorded with its reason, for the
+//! trace.
 //!
 //! This module has the common parts of these strategies: the record of a change, the predicates that say whether an instruction may execute
 //! in another block, and the idle issue slots of a block.
@@ -33,9 +34,10 @@ pub struct RearrangeContext<'a> {
 pub struct CodeChange {
     /// The instruction that was moved or removed, or the copy of it that was added.
     pub inst: Inst,
-    /// The block that the instruction was in before.
+    /// The block that the instruction, or the original of a copy, was in before.
     pub from: Block,
-    /// The block that contains the instruction now; equal to `from` if the instruction was removed.
+    /// The block that contains the instruction now. Equal to `from` if the instruction was removed, or was added to the block of the
+    /// original.
     pub to: Block,
     /// The reason for the change.
     pub reason: ChangeReason,
@@ -146,7 +148,8 @@ pub(super) fn reads_thread_registers(function: &Function, inst: Inst) -> bool {
     function.used(inst).all(|part| matches!(function.values[part.value].file, RegFile::General | RegFile::Predicate))
 }
 
-/// Returns the description of the memory access of an unguarded weak load into general registers; `None` for other instructions.
+/// Returns the description of the memory access of an unguarded weak load into general registers (`LDG`, `LDS` or `LD`, but not a reload of
+/// a spill slot); `None` for other instructions.
 pub(super) fn unguarded_weak_load(function: &Function, inst: Inst) -> Option<&MemoryAccess> {
     let data = &function.insts[inst];
     let is_load = matches!(data.op, Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LD));
