@@ -8,11 +8,11 @@
 //! The window bounds the number of comparisons per step, so a region of *n* instructions takes O(n log n) time, however many instructions
 //! are ready at once.
 //!
-//! Modes differ in the register budget and in the first criterion of the comparison ([`ScheduleMode`]). With tracing on, each step records
-//! the deciding comparison and the second-best candidate ([`ScheduleDecision`]).
+//! Modes differ in the register budget and in two criteria of the comparison, batches of matrix products and the change of live registers.
+//! With tracing on, each step records the deciding comparison and the second-best candidate ([`ScheduleDecision`]).
 //!
 //! Example: `0: FADD R0, R1, R2`, `1: LDG R10, [R2]`, `2: FADD R3, R10, R0`. Items 0 and 1 are ready. Item 1 wins because it reads
-//! long-latency memory ([`Reason::HotCounts`]). Then 0 is the only ready item, then 2, which stalls until the load is complete.
+//! long-latency memory ([`Reason::HotCounts`]). Then 0 is the only ready item. After it, 2 issues, which stalls until the load is complete.
 
 mod priority;
 mod ready;
@@ -312,8 +312,9 @@ impl ListScheduler<'_> {
     fn update_pick_state(&mut self, best: &RankedCandidate, statistics: &StepStatistics) {
         let item = &self.code.items[self.graph.region.start + best.node as usize];
         if best.reads_in_flight() {
-            // The warp stalls here until a scoreboard is released. Other readers of in-flight results that arrive within a few cycles
-            // should follow directly, so that they free the registers of those results. Each further reader counts down by one.
+            // If the warp stalls here until a scoreboard is released, the other readers of in-flight results whose operands arrive within a
+            // few cycles should follow directly, so that they free the registers of those results. Each further reader reduces their number
+            // by one.
             let others = statistics.within_cutoff.saturating_sub(1) as u32;
             self.state.readers_to_drain = if best.stall_cycles > 0 { others } else { self.state.readers_to_drain.saturating_sub(1) };
         } else if best.stall_cycles > 0 {

@@ -31,7 +31,7 @@ pub(super) struct LiveGroup {
     pub live: bool,
     /// Whether the group is accessed after the region, or live at the end of the block.
     pub used_after_region: bool,
-    /// Number of items of the region that read the group.
+    /// Number of items of the region that read the group; during an attempt, of those that have not issued.
     pub readers: u32,
 }
 

@@ -5,7 +5,7 @@
 //! possible cycle. Cycles count from the boundary of the region at which the pass starts.
 //!
 //! Example of a backward pass: `L: LDG R4`, `A: FADD R5, R4, R4` with a load latency of 30 cycles, and `R5` needed 4 cycles after the issue
-//! of A. A is placed in cycle 4 from the end. L becomes ready with its last reader and is placed in cycle 34 from the end.
+//! of A. A is placed in cycle 4 from the end. L becomes ready when A, its last reader, is placed, and is placed in cycle 34 from the end.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -90,7 +90,7 @@ fn rank_of(sort_key: SortKey) -> u32 {
 
 /// The ready list: the items whose predecessors in the direction of the pass are all placed.
 ///
-/// A ready item is in one of `by_critical_path` and `waiting`, and before register allocation also in `by_registers`.
+/// A ready item is in either `by_critical_path` or `waiting`, and before register allocation also in `by_registers`.
 pub(super) struct ReadyList {
     /// For each unit, the items with available operands, by critical path.
     by_critical_path: [SortedQueue<SortKey>; UNITS],
