@@ -258,8 +258,8 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         ResourceNeeds { unit: costs.unit(item.class), cycles: costs.cycles(item.class), operands }
     }
 
-    /// Calls `visit` for the register groups that an item reads, and for those that become live if it issues next: with the numbers of
-    /// their registers, whether the item writes them, and whether it is the last one to read them.
+    /// Calls `visit` for each register group that an item reads, and for each that becomes live if the item issues next. The arguments are
+    /// the numbers of the group's general registers, whether the item writes them, and whether this is their last read.
     fn for_each_group(&self, node: u32, mut visit: impl FnMut(Range<u32>, bool, bool)) {
         let Some(groups) = self.groups else { return };
         let registers = |group: u32| self.first_registers[group as usize]..self.first_registers[group as usize + 1];
@@ -408,8 +408,8 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         Some((step.node, step.runner_up, step.reason))
     }
 
-    /// Returns two figures by which partial orders are compared: the number of general registers that are live now above the budget, and a
-    /// lower bound, in cycles, of the length of all completions.
+    /// Returns two figures by which partial orders are compared: the number of general registers by which the budget is exceeded after the
+    /// last item, and a lower bound, in cycles, of the length of all completions.
     fn estimate(&self) -> (i32, u32) {
         let path = |&node: &u32| {
             let free = self.clock.unit_free_cycles.get(self.analysis.unit(node)).copied().unwrap_or(0);

@@ -248,7 +248,7 @@ mod tests {
     use super::super::engine::testing::TestRegion;
     use super::*;
 
-    /// Returns test code for two rows of eight elements: sums each row, subtracts the sum from each element, and computes the exponentials.
+    /// Returns test code that sums each of two rows of eight elements, subtracts the sum from each element, and computes the exponentials.
     fn test_code_of_two_rows() -> Vec<String> {
         let mut lines = Vec::new();
         for row in [0, 100] {

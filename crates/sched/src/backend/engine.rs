@@ -97,7 +97,7 @@ pub(super) struct Candidate {
     pub pressure_change: PressureCounts,
     /// Step at which the latest predecessor of the item issued, counted from 1; 0 if the item has no predecessors.
     pub last_predecessor_step: u32,
-    /// Whether some instruction that reads a result of the item waits for a scoreboard.
+    /// Whether an item that depends on this one waits for its scoreboard.
     pub sets_scoreboard: bool,
     /// Whether the item waits for the scoreboard of an earlier item.
     pub awaits_scoreboard: bool,

@@ -181,7 +181,7 @@ fn reaching_threads(
         if block == below || between.contains(&block) {
             continue;
         }
-        // A back edge means a loop between the two blocks, which may not terminate.
+        // A back edge means a loop between the two blocks. If it does not terminate, some threads do not reach `below`.
         let is_backward = flow.successors(block).iter().any(|&to| flow.position(to) <= flow.position(block));
         let may_cross_all = function.blocks[block]
             .insts

@@ -91,7 +91,7 @@ pub(super) fn backward_order(region: &Region<'_>, groups: &BudgetedGroups) -> Pr
         }
     }
     let mut live = LiveRegisterCounter::new(groups, Direction::Backward);
-    // Ready items, by the step at which a reader was last placed, and then by position. The greatest entry is tried first.
+    // Ready items, each with the step at which one of its readers was placed last. The greatest entries are compared.
     let mut by_reader: BTreeSet<(u32, u32)> = BTreeSet::new();
     let mut by_position: BTreeSet<u32> = BTreeSet::new();
     let mut reader_step = vec![0_u32; nodes];

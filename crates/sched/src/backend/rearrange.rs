@@ -48,12 +48,13 @@ pub struct CodeChange {
 pub enum ChangeReason {
     /// Strategy `global`: the instruction moved up to a dominating block, which has idle issue slots.
     FillsStall,
-    /// Strategy `global`: the load starts earlier, in a dominating block. It is guarded by the condition of the branch, or every thread
-    /// executes it.
+    /// Strategy `global`: the load starts earlier, in a dominating block. The condition of the branch to its old block guards it, unless
+    /// all threads of the dominating block execute the old block, too.
     StartsLoad,
     /// Strategy `global`: a load that was moved up uses the result of the instruction in its address.
     AddressOfLoad,
-    /// Strategy `global`: the instruction moved down, because only one successor of its block reads the result.
+    /// Strategy `global`: the instruction moved down, because only one successor of its block, and blocks that it dominates, read the
+    /// result.
     OnlyReadBelow,
     /// Strategy `software-pipelining`: the load of the next iteration is executed during this iteration.
     NextIteration,
@@ -61,9 +62,9 @@ pub enum ChangeReason {
     FirstIteration,
     /// Strategy `prefetch`: the instruction prefetches a cache line that a later iteration of the loop reads.
     LaterIteration,
-    /// Strategy `barrier-coalescence`: an equal barrier comes before the removed one, and no memory access in between.
+    /// Strategy `barrier-coalescence`: an equal barrier comes before the removed one, without a memory access in between.
     RepeatedBarrier,
-    /// Strategy `barrier-coalescence`: a fence that is at least as strong comes before the removed one, and no memory access in between.
+    /// Strategy `barrier-coalescence`: a fence that is at least as strong comes before the removed one, without a memory access in between.
     RepeatedFence,
     /// All strategies: the changed code would need too many registers, so all changes were dropped.
     TooManyRegisters,

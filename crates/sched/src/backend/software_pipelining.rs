@@ -162,7 +162,7 @@ struct PipelinedLoads {
     address_insts: Vec<Inst>,
 }
 
-/// What a loop contains that may prevent a load from being executed one iteration early.
+/// The contents of a loop that may prevent a load from being executed one iteration early.
 #[derive(Default)]
 pub(super) struct LoopConflicts {
     /// Whether the loop has an exit or a call inside the block.
@@ -298,7 +298,7 @@ impl ValueRenaming {
         ValueRenaming { parts: parts.collect() }
     }
 
-    /// Returns the operand kind that replaces `kind` in the copies. Operands other than values of the loop stay as they are.
+    /// Returns the operand kind that replaces `kind` in the copies. Operands other than values of the loop are not changed.
     pub(super) fn renamed_operand(&self, kind: OperandKind) -> OperandKind {
         match kind {
             OperandKind::Value(part) => match self.parts.get(&part.value) {
@@ -381,7 +381,7 @@ fn move_loads_ahead(function: &mut Function, single_loop: &SingleBlockLoop, chos
     remove_unread_instructions(function, single_loop.block, &chosen.address_insts);
 }
 
-/// Removes those of `insts`, instructions of `block`, whose results are no longer read.
+/// Removes from `block` those instructions of `insts` whose results are no longer read.
 fn remove_unread_instructions(function: &mut Function, block: Block, insts: &[Inst]) {
     let mut reads: FxHashMap<Value, usize> = FxHashMap::default();
     for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {

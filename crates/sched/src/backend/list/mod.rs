@@ -73,8 +73,8 @@ struct ListScheduler<'a> {
 struct PickState {
     /// Number of readers of in-flight results that should still issue back to back ("spill mode" in the published description of ptxas).
     readers_to_drain: u32,
-    /// Whether bit 4 of the priority (`hot counts`: prefer long-latency memory reads) is still in use: no instruction of this region has
-    /// won by it yet.
+    /// Whether bit 4 of the priority (`hot counts`: prefer long-latency memory reads) is still in use: no winner of this region has had the
+    /// bit set.
     hot_cold_active: bool,
     /// Number of short-latency accesses that may still issue before bit 4 of the priority is switched off.
     hot_cold_budget: u32,

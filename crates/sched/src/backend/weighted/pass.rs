@@ -35,7 +35,7 @@ pub(super) struct PassResult {
 /// The functional unit that an item uses, and for how long.
 #[derive(Clone, Copy)]
 pub(super) struct UnitUse {
-    /// Index of the unit; [`UNITS`] for a pseudo operation.
+    /// Index of the unit of the item's class. A pseudo operation has a class, too, but does not occupy the unit.
     unit: u8,
     /// Whether the item is a pseudo operation, which takes no issue slot.
     is_pseudo: bool,
