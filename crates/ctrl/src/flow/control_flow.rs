@@ -5,7 +5,7 @@
 //! extended to contain both. Only execution weights, the choice of scoreboards and the placement of stalls depend on loops, never
 //! correctness.
 //!
-//! Cost: O(n log n) in the number of back edges, linear in the rest.
+//! Cost: O(n log n) in the number of back edges, and linear in the length of the code.
 
 use super::machine_code::MachineCode;
 

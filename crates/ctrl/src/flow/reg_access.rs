@@ -46,7 +46,8 @@ pub enum AdditionalWaits {
     Everything,
     /// Loads and atomic operations, because the instruction invalidates a cache for an acquire, which must not happen before they are done.
     Loads,
-    /// Loads from tensor memory, because the instruction is a `NOP` that implements `tcgen05.wait::ld`, as in the output of ptxas.
+    /// Loads from tensor memory, because the instruction is a `NOP`: `tcgen05.wait::ld` becomes a `NOP` that waits for them, as in the
+    /// output of ptxas. Every other `NOP` waits too, because it looks the same.
     TensorLoads,
     /// Asynchronous matrix products, until at most this number of their groups (`wgmma.commit_group`) is in flight. The hardware does this
     /// without a scoreboard.

@@ -238,7 +238,7 @@ impl<'a> StallWalker<'a> {
     }
 
     /// Calls `report` with the number of cycles missing before an instruction, and the cause: once for each scoreboard that the instruction
-    /// waits for, and once for the last thread-block barrier (`BAR`).
+    /// waits for, and once for the last thread-block barrier (`BAR`) unless the instruction may directly follow it.
     fn report_missing_for_boards_and_bar(
         &self,
         position: usize,
@@ -254,8 +254,8 @@ impl<'a> StallWalker<'a> {
                 report(seen - (current_cycle - at), StallCause::Scoreboard { first, board: board as u8 });
             }
         }
-        // Arithmetic may directly follow a thread-block barrier, unless it overwrites a register that an instruction before the barrier may
-        // not have read yet.
+        // Arithmetic may directly follow a thread-block barrier, unless it writes a general register: an instruction before the barrier may
+        // not have read that register yet.
         let overwrites =
             self.inst_accesses[position].writes.iter().any(|reg_access| register_file_of(reg_access.register) == RegFile::General);
         if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[position].class) {
@@ -296,8 +296,8 @@ impl<'a> StallWalker<'a> {
     }
 
     /// Returns the position of the last of the [`MAX_WAIT_SEARCH_INSTS`] instructions before `position` that usually waits at least
-    /// `cycles` cycles for a scoreboard. `None` if there is none, or if a variable-latency instruction comes between the two: a longer
-    /// stall would delay that instruction.
+    /// `cycles` cycles for a scoreboard. `None` if there is none, or if that instruction or one after it has variable latency: a longer
+    /// stall would delay the start of this latency.
     fn find_covering_wait(&self, start: usize, position: usize, current_cycle: i64, cycles: i64) -> Option<usize> {
         let mut at = current_cycle;
         for second in (start.max(position.saturating_sub(MAX_WAIT_SEARCH_INSTS)) + 1..position).rev() {
@@ -330,8 +330,9 @@ impl<'a> StallWalker<'a> {
         left.max().unwrap_or(0)
     }
 
-    /// Adds up to `missing` cycles to the stall of the instruction at position `at`, but not beyond the maximum stall, because the
-    /// instruction at position `second` must not issue earlier. Returns the number of cycles added.
+    /// Adds up to `missing` cycles to the stall of the instruction at position `at`, but not beyond the maximum stall. Returns the number
+    /// of cycles added, which are recorded with `cause` and with `second`, the position of the instruction that must not issue earlier. An
+    /// opcode that must have a stall of 0 keeps it.
     fn lengthen_stall(&mut self, at: usize, missing: i64, cause: StallCause, second: usize) -> i64 {
         if self.rules.requirements(self.inst_accesses[at].opcode).yields_with_stall_0 {
             return 0;
