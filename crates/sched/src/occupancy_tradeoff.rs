@@ -35,8 +35,8 @@ struct BlockEstimate {
 const MIN_SAVED_CYCLES_FRACTION: f64 = 0.02;
 
 /// A larger register budget is worth trying only if the cycles of a lone warp divided by the number of resident warps are at most this
-/// fraction of those of the normal budget. Busy units do not count here. Example: half as many warps, each in 0.7 of the time, have the
-/// ratio 0.7 / 0.5 = 1.4. More warps then hide latency better than more registers do.
+/// fraction of those of the normal budget. The limit that busy units set to the throughput does not count here. Example: half as many
+/// warps, each in 0.7 of the time, have the ratio 0.7 / 0.5 = 1.4. More warps then hide latency better than more registers do.
 const MAX_LATENCY_RATIO: f64 = 0.9;
 
 /// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVED_CYCLES_FRACTION`] of its
@@ -83,7 +83,7 @@ pub(crate) struct BlockOutcome {
     pub peak: i32,
 }
 
-/// A larger register budget that is estimated to pay off.
+/// A larger register budget that is estimated to make the function faster, although fewer warps are resident.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ReducedOccupancy {
     /// Resident warps with this budget, in percent of those with the normal budget.
@@ -132,7 +132,7 @@ impl OccupancyTradeoff {
             budget.blocks.push(BlockEstimate { executions, cycles: outcome.cycles as f64, busiest_unit_cycles });
         };
         for budget in &mut self.larger_budgets {
-            // List scheduling is a heuristic, so a larger budget can give a longer schedule. The shorter schedule of the two counts.
+            // List scheduling is a heuristic, so a larger budget can give a longer schedule. The outcome with fewer cycles is used.
             let outcome = if wants_more_registers { schedule_with(budget.allowed) } else { normal };
             note(budget, if outcome.cycles < normal.cycles { outcome } else { normal });
         }
@@ -191,8 +191,8 @@ mod tests {
         assert!((found.saved - expected).abs() < 1e-9, "{} {expected}", found.saved);
     }
 
-    /// A lone warp takes 0.64 of the time. But with 9 resident warps instead of 16, the time per warp is 0.64 * 16 / 9 = 1.14 of that
-    /// before.
+    /// A lone warp takes 0.64 of the time. But with 9 resident warps instead of 16, the time per warp is 0.64 * 16 / 9 = 1.14 times as long
+    /// as before.
     #[test]
     fn latency_that_more_warps_hide_better_is_no_reason() {
         let (normal, other) = (BlockOutcome { cycles: 1043, peak: 30 }, BlockOutcome { cycles: 666, peak: 51 });

@@ -18,8 +18,9 @@
 //! 3. A scoreboard with other holders. If they are waited for first, that wait also lasts until the new holder is done; otherwise the wait
 //!    for the new holder also lasts until they are done. The cost is the number of cycles by which the earlier wait gets longer, estimated
 //!    from the usual latencies of the model and the distance, weighted by loop depth. It is at most the distance between the two waits if
-//!    both are executed equally often: the later wait gets shorter by what the earlier one gets longer. Latencies vary, so among equal
-//!    costs the scoreboard with the most cycles to spare is chosen, then one held by the same instruction class, which takes about as long.
+//!    both are executed equally often: the later wait gets shorter by as many cycles as the earlier one gets longer. Latencies vary, so
+//!    among equal costs the scoreboard with the most cycles to spare is chosen, then one whose last holder has the same instruction class,
+//!    because it takes about as long.
 //!
 //! Because of the price, loads whose results are read at about the same position share a scoreboard, and the others stay free for loads
 //! whose results are read elsewhere. Example: each of 16 loads overwrites the address register of the load before it. With the price, the
@@ -110,7 +111,7 @@ impl ScoreboardHolder<'_> {
 struct ScoreboardState {
     /// Positions of the instructions that wait for this scoreboard, nearest first; empty if the scoreboard is free.
     waits_at: BinaryHeap<Reverse<usize>>,
-    /// Estimated cycle in which the scoreboard is released: the last instruction that holds it is done.
+    /// Estimated cycle in which the scoreboard is released, because all instructions that hold it are done.
     ready_cycle: i64,
     /// Scheduling class of the last instruction that got the scoreboard; `None` before the first one.
     class: Option<SchedClass>,

@@ -1,5 +1,5 @@
 //! Collects the register accesses of an instruction, and its properties that scoreboards depend on. Each access has a *port* of the
-//! hardware model: the way in which an instruction class accesses a register, on which latencies depend.
+//! hardware model: the way in which an instruction class accesses a register. Latencies depend on the ports of both accesses.
 
 use oriole_hardware::{Classes, ControlRules, DependenceKind, LatencyRequirement, Model, Port, SchedClass};
 use oriole_isa::{AccessPlace, Instruction, Opcode, OperandValue, RegFile, accesses};

@@ -22,7 +22,8 @@ use oriole_ir::{Block, Function};
 use oriole_support::IndexVec;
 use std::ops::Range;
 
-/// Maximum number of instructions of a block that is reordered. Larger blocks rarely reach a higher occupancy, and take long.
+/// Maximum number of instructions of a block that is reordered. Larger blocks rarely reach a higher occupancy, and reordering them takes
+/// long.
 const MAX_REORDERED_BLOCK_INSTS: usize = 4096;
 
 /// An order of a block with fewer live registers than its original order.

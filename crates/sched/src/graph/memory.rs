@@ -3,10 +3,10 @@
 //! Accesses of different memory spaces do not alias; a generic access belongs to global, shared and local memory. Two addresses have the
 //! same *base* if they differ in the constant offset only: same form, same registers, same values in these registers. Two accesses with the
 //! same base are compared by offset, in cells of [`ALIAS_CELL_BYTES`] bytes. Two accesses with different bases may alias. So a store must
-//! follow all earlier loads and stores of other bases, and a load must follow all earlier stores of other bases.
+//! follow all earlier loads and stores with other bases, and a load must follow all earlier stores with other bases.
 //!
-//! An edge for each such pair would be quadratic. Instead, joins collect accesses: when the base changes, the stores so far become one join
-//! node, and later accesses follow the join.
+//! With an edge for each such pair, the number of edges would be quadratic. Instead, joins collect accesses: when the base changes, the
+//! stores so far become one join node, and later accesses follow the join.
 //!
 //! ```text
 //! 0  LDG R7, [R2]       load, base A
@@ -49,7 +49,7 @@ struct CellAccesses {
     loads: SmallVec<[u32; 2]>,
 }
 
-/// The accesses of one memory space so far, as far as later accesses depend on them.
+/// The earlier accesses of one memory space that later accesses may have to follow.
 #[derive(Default)]
 struct SpaceAccesses {
     /// A node that follows all stores before those in `current_stores`; `None` if there are no such stores.

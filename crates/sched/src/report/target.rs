@@ -6,8 +6,8 @@
 //! counted, with their shared memory and barriers. Whole blocks are a coarser unit than warps, so the target is often larger than for
 //! single warps.
 //!
-//! Example (sm_90, 512 registers per lane of a scheduler, unit 8, 6 registers reserved): 30 live registers allocate 40 per thread, which
-//! allows 12 warps. 12 warps allow up to 512 / 12 = 42 registers, rounded down to 40. The target is 40 - 6 = 34.
+//! Example (sm_90: 512 registers per lane of a scheduler, unit 8; 6 registers for gaps and hidden registers): 30 live registers allocate 40
+//! per thread, which allows 12 warps. 12 warps allow up to 512 / 12 = 42 registers, rounded down to 40. The target is 40 - 6 = 34.
 
 use std::fmt;
 

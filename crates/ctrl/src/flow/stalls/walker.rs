@@ -38,7 +38,7 @@ pub(super) struct StallWalker<'a> {
     /// For each functional unit: issue time (in cycles from the start of the block) and position of the last instruction of the block that
     /// uses the unit.
     last_use_of_unit: Vec<(i64, u32)>,
-    /// The latencies that stalls cannot cover, and the parts of stalls by cause, as far as found.
+    /// The latencies found so far that stalls cannot cover, and the parts of the stalls by cause.
     pub(super) summary: StallSummary,
 }
 
