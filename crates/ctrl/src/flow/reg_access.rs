@@ -121,7 +121,7 @@ pub struct InstAccesses {
     pub read_group: Option<u8>,
 }
 
-/// Opcodes of global and generic loads and atomic operations, which have to be done before an acquire invalidates the L1 cache.
+/// Opcodes of global and generic loads and atomic operations, which have to be done before an acquire invalidates a cache.
 const LOADS_BEFORE_ACQUIRE: [Opcode; 4] = [Opcode::LD, Opcode::LDG, Opcode::ATOM, Opcode::ATOMG];
 
 impl InstAccesses {

@@ -5,7 +5,8 @@
 //! The cache is not coherent: the next instruction that reads the same register through the slot gets the value kept there, even if the
 //! register has been written since. So a flag is set only if the next user of the cache entry is known, and
 //!
-//! - both instructions read through the same cache (`reuse_caches` in `control.tbl`) and are in the same straight-line code;
+//! - both instructions read through the same cache (`reuse_caches` in `control.tbl`), are in the same straight-line code, and are at most
+//!   `reuse_distance` instructions apart;
 //! - the second one reads the same registers through the same slot, and neither the first one nor an instruction in between writes them;
 //! - the first one has no guard: with a false guard it would keep nothing.
 //!

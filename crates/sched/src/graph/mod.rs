@@ -458,7 +458,7 @@ impl<'m> GraphBuilder<'m> {
 
 /// Returns the minimum number of cycles from the issue of `first` to that of `second`, which access the same register, and whether `second`
 /// waits for a scoreboard. Each of the two is an item with the port by which it accesses the register. A pseudo operation as `first` takes
-/// no cycles. If a port is unknown, the result is the worst case of the first item's class.
+/// no cycles. If a port is unknown, the result depends only on the kind of dependence and the class of the first item.
 pub(crate) fn latency(
     model: &Model,
     kind: Kind,

@@ -129,15 +129,15 @@ pub struct FunctionStatistics {
 struct ExtraCounts {
     /// Number of texture instructions.
     texture_insts: u64,
-    /// Number of instructions that read a register with the result of a texture instruction.
+    /// Number of instructions that read a register with the result of a texture instruction of the same block.
     texture_readers: u64,
     /// Number of half-precision instructions.
     half_insts: u64,
     /// Number of half-precision instructions that compute two values at once.
     half_packed: u64,
-    /// Number of bytes per thread that are stored to local memory.
+    /// Number of bytes per thread that stores to local memory write. Each instruction counts once; spill code does not count.
     local_stored_bytes: u64,
-    /// Number of bytes per thread that are loaded from local memory.
+    /// Number of bytes per thread that loads from local memory read. Each instruction counts once; spill code does not count.
     local_loaded_bytes: u64,
     /// Number of texture instructions with the descriptor in a constant bank.
     constant_textures: u64,
