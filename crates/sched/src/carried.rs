@@ -18,8 +18,8 @@ use crate::code::SchedCode;
 use crate::graph::latency;
 
 /// Returns the dependences of a region on its previous execution. `source` maps a register that is read at the start of the body to the
-/// register that holds this value at the end of the previous iteration: the source of a phi, or the register itself. It returns `None` if
-/// the body does not write that register.
+/// register that holds this value at the end of the previous iteration: the source of a phi, or the register itself. `source` returns
+/// `None` if the body does not write that register.
 pub(crate) fn carried_edges(
     code: &SchedCode,
     region: Range<usize>,

@@ -90,7 +90,7 @@ pub struct SchedDescriptor {
     pub space: Option<SchedSpace>,
 }
 
-/// A scheduling class lacks an attribute that the descriptor needs, or the attribute has an unknown value.
+/// The error that a scheduling class lacks an attribute that the descriptor needs, or that the attribute has an unknown value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IncompleteClass {
     /// Name of the class.

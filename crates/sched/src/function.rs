@@ -112,7 +112,7 @@ pub struct Stats {
     pub attempts: Vec<TracedAttempt>,
 }
 
-/// The checker found that the new order of a block is illegal. This is a bug in the scheduler.
+/// The error that the checker found the new order of a block to be illegal. It is caused by a bug in the scheduler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScheduleError {
     /// The block with the illegal order.

@@ -35,8 +35,8 @@ struct BlockEstimate {
 const MIN_SAVED_CYCLES_FRACTION: f64 = 0.02;
 
 /// A larger register budget is worth trying only if the cycles of a lone warp divided by the number of resident warps are at most this
-/// fraction of those of the normal budget. The limit that busy units set to the throughput does not count here. Example: half as many
-/// warps, each in 0.7 of the time, have the ratio 0.7 / 0.5 = 1.4. More warps then hide latency better than more registers do.
+/// fraction of those of the normal budget. That the warps share the units does not count here. Example: half as many warps, each in 0.7 of
+/// the time, have the ratio 0.7 / 0.5 = 1.4. More warps then hide latency better than more registers do.
 const MAX_LATENCY_RATIO: f64 = 0.9;
 
 /// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVED_CYCLES_FRACTION`] of its
@@ -144,8 +144,8 @@ impl OccupancyTradeoff {
     ///
     /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
     pub(crate) fn best_larger_budget(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
-        // Returns two numbers: the score in cycles, and the cycles of a lone warp divided by the number of resident warps, which ignores
-        // busy units.
+        // Returns two numbers: the score in cycles, and the cycles of a lone warp divided by the number of resident warps. The second
+        // number ignores that the warps share the units.
         let rate = |budget: &BudgetEstimate| {
             let warps = warps(budget.peak);
             let score = budget.score(warps);

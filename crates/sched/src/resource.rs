@@ -114,7 +114,7 @@ pub(crate) struct RegisterOperand {
 pub(crate) struct ResourceNeeds {
     /// Index of the unit in the resource vector.
     pub unit: usize,
-    /// Cycles that the instruction occupies the unit.
+    /// Number of cycles for which the instruction occupies the unit.
     pub cycles: i32,
     /// The register operands.
     pub operands: Vec<RegisterOperand>,
@@ -124,7 +124,7 @@ pub(crate) struct ResourceNeeds {
 /// limits of the machine.
 #[derive(Clone, Debug)]
 pub struct ResourceCosts {
-    /// For each class, the index of its unit, and cycles that an instruction occupies the unit.
+    /// For each class, the index of its unit, and the number of cycles for which an instruction occupies the unit.
     classes: Vec<(usize, i32)>,
     /// Number of scoreboards of a warp.
     scoreboards: usize,
@@ -188,7 +188,8 @@ impl ResourceCosts {
     }
 
     /// Returns whether an instruction of class `first` and one of class `second` after it may issue in the same cycle if they are
-    /// independent: the machine has dual issue, different units execute them, and neither is a branch or a barrier.
+    /// independent: the machine has dual issue, different units execute them, and neither uses the branch unit (branches, convergence
+    /// barriers, `NOP`).
     pub(crate) fn can_dual_issue_pair(&self, first: SchedClass, second: SchedClass) -> bool {
         let is_flow = |class: SchedClass| class.unit() == Unit::Branch;
         self.dual_issue && self.unit(first) != self.unit(second) && !is_flow(first) && !is_flow(second)
@@ -199,7 +200,7 @@ impl ResourceCosts {
         self.classes[class.index()].0
     }
 
-    /// Returns the number of cycles that an instruction of a class occupies its unit.
+    /// Returns the number of cycles for which an instruction of a class occupies its unit.
     pub fn cycles(&self, class: SchedClass) -> i32 {
         self.classes[class.index()].1
     }

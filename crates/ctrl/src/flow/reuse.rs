@@ -36,7 +36,8 @@ use super::reg_access::{CachedRead, InstAccesses, Register, register_file_of};
 /// Number of operand slots of a reuse cache.
 const OPERAND_SLOT_COUNT: usize = 4;
 
-/// A read of consecutive registers through an operand slot of a reuse cache, if no instruction has written the registers since.
+/// A read of consecutive registers through an operand slot of a reuse cache. It is forgotten when an instruction writes one of the
+/// registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SlotRead {
     /// Position of the reading instruction in the code.

@@ -25,8 +25,8 @@ pub(super) enum OpcodeOrder {
     Free,
     /// A memory access at the address in its operands.
     Access { space: AliasSpace, writes: bool },
-    /// A memory access at an unknown address, for example at several addresses or of several threads at once. It aliases every access of
-    /// its space.
+    /// A memory access whose address is unknown, for example because the instruction accesses several addresses, or acts for several
+    /// threads. It aliases every access of its space.
     UnknownAddress { space: AliasSpace, writes: bool },
     /// A read of a constant bank. It counts as a memory access only if a register is part of the address.
     Constant,

@@ -154,7 +154,7 @@ fn order_effect_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Func
             _ => None,
         })
     };
-    // `PR` and `UPR` name all predicate registers at once, which are not operands, so the instruction is a scheduling barrier.
+    // `PR` and `UPR` stand for all predicate registers, which are not in the operand list, so the instruction is a scheduling barrier.
     if names().any(|name| matches!(name.spelling(), "PR" | "UPR")) {
         return OrderEffect::SchedBarrier;
     }

@@ -135,9 +135,9 @@ struct ExtraCounts {
     half_insts: u64,
     /// Number of half-precision instructions that compute two values at once.
     half_packed: u64,
-    /// Number of bytes per thread that stores to local memory write. Each instruction counts once; spill code does not count.
+    /// Number of bytes per thread that are written by stores to local memory. Each instruction counts once; spill code does not count.
     local_stored_bytes: u64,
-    /// Number of bytes per thread that loads from local memory read. Each instruction counts once; spill code does not count.
+    /// Number of bytes per thread that are read by loads from local memory. Each instruction counts once; spill code does not count.
     local_loaded_bytes: u64,
     /// Number of texture instructions with the descriptor in a constant bank.
     constant_textures: u64,

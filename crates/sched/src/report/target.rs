@@ -44,7 +44,7 @@ pub struct RegisterTarget {
     pub warps: u32,
     /// Blocks per multiprocessor that must stay resident, and threads per block. `None` if no block size is declared or no block fits.
     pub blocks_and_threads: Option<(u32, u32)>,
-    /// Maximum number of registers per thread with which `warps` or `blocks` stay resident.
+    /// Maximum number of registers per thread with which `warps`, or the blocks of `blocks_and_threads`, stay resident.
     pub max_for_occupancy: i32,
     /// The target: the number of registers that may be live.
     pub registers: i32,

@@ -11,7 +11,8 @@ use super::super::reg_access::{AdditionalWaits, InstAccesses, REGISTER_NUMBER_CO
 use super::causes::{LatencyShortfall, StallCause, StallPart, StallParts, StallSummary};
 use super::events::{BlockEndState, LONG_AGO_CYCLES, SCOREBOARD_COUNT, TimedAccess, max_delay_cycles};
 
-/// Maximum number of instructions to search backward for one that waits for a scoreboard, so that a longer stall before it costs no time.
+/// Maximum number of instructions to search backward for one that waits for a scoreboard. A longer stall before such an instruction usually
+/// costs no time.
 const MAX_WAIT_SEARCH_INSTS: usize = 16;
 
 /// State of the walk over the blocks that lengthens stalls until all fixed latencies are covered.
