@@ -47,7 +47,7 @@ pub(crate) fn can_save_cycles(cycles: u64, lower_bound: u64) -> bool {
 
 /// The estimates of all blocks under one register budget.
 struct BudgetEstimate {
-    /// Resident warps with this budget, in percent of those with the normal budget.
+    /// Percentage of the warps resident with the original order that stay resident with this budget.
     occupancy_percent: u32,
     /// The budget: maximum number of live registers of each class.
     allowed: PressureCounts,
@@ -86,7 +86,7 @@ pub(crate) struct BlockOutcome {
 /// A larger register budget that is estimated to make the function faster, although fewer warps are resident.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ReducedOccupancy {
-    /// Resident warps with this budget, in percent of those with the normal budget.
+    /// Percentage of the warps resident with the original order that stay resident with this budget.
     pub occupancy_percent: u32,
     /// Estimated saving, as a fraction (0 to 1) of the score of the normal budget.
     pub saved: f64,

@@ -59,9 +59,9 @@ mod causes;
 mod events;
 mod walker;
 
-/// For hardware with dual issue: finds pairs of consecutive independent instructions that use different units, if neither needs a longer
-/// minimum stall than usual and the second one waits for no scoreboard. Sets the stall of the first one to 0, so that both issue in one
-/// cycle. If latencies do not allow that, the stall is lengthened again later.
+/// For hardware with dual issue: finds pairs of consecutive independent instructions that use different units other than the branch unit,
+/// if neither needs a longer minimum stall than usual and the second one waits for no scoreboard. Sets the stall of the first one to 0, so
+/// that both issue in one cycle. If latencies do not allow that, the stall is lengthened again later.
 fn allow_dual_issue(code: &MachineCode<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) {
     let may_dual_issue = |inst: &InstAccesses| {
         let wants = rules.requirements(inst.opcode);
