@@ -1,6 +1,6 @@
 //! Checks that a new order of instructions computes the same as the old one.
 //!
-//! The checker shares the type [`SchedCode`] with the schedulers and no logic: it builds no dependency graph. It replays both orders and
+//! The checker shares the type [`SchedCode`] with the schedulers, but no logic: it builds no dependency graph. It replays both orders and
 //! records for each item what precedes it. The records of both orders must be equal:
 //!
 //! * **registers**: each read sees the same writer; a guarded write, which may keep the old value, sees the same previous writer; at the
@@ -113,7 +113,7 @@ fn compare_records(code: &SchedCode, item: usize, before: &ItemRecord, after: &I
     if before.ordered_items != after.ordered_items { Err(OrderViolation::Order { item }) } else { Ok(()) }
 }
 
-/// The record of one item: the items that precede it in the replayed order, as far as they affect it. Sets are represented by set hashes.
+/// The record of one item: the items before it in the replayed order with which it must stay in order. Sets are represented by set hashes.
 #[derive(Clone, Default)]
 struct ItemRecord {
     /// Writer of each register that the item reads, then of each ordered register, then the previous writer of each result if the item is

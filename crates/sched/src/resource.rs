@@ -6,13 +6,14 @@
 //! 1. Its own cost: cycles on its unit, and the cost of the registers that it reads and that have not had their last use.
 //! 2. The change of that cost when the registers that it reads for the last time are marked as consumed. The change is at most zero: its
 //!    absolute value is the cost of the released registers.
-//! 3. The resulting pressure: registers that it makes live, less what it released, added to the pressure of the block.
+//! 3. The resulting pressure: the number of registers that it makes live, minus the number of those that it releases, is added to the
+//!    pressure of the block.
 //!
 //! Example: `FFMA R0, R1, R2, R3` with the last uses of R1 and R2 adds 1 cycle to the FMA unit, -2 to the delta of that unit, and
 //! 1 - 2 = -1 to the pressure.
 //!
 //! [`ResourceTracker::schedule`] does all three steps. It returns the [`UndoRecord`] with which [`ResourceTracker::undo`] removes the
-//! instruction, for schedulers that backtrack: the strategy `backtracking` takes its decisions back with it. The other strategies use
+//! instruction, for schedulers that backtrack: the strategy `backtracking` undoes its decisions with it. The other strategies use
 //! [`ResourceCosts`] only.
 
 use oriole_hardware::machine::Machine;
@@ -113,7 +114,7 @@ pub(crate) struct RegisterOperand {
 pub(crate) struct ResourceNeeds {
     /// Index of the unit in the resource vector.
     pub unit: usize,
-    /// Cycles that the instruction occupies the unit.
+    /// Number of cycles for which the instruction occupies the unit.
     pub cycles: i32,
     /// The register operands.
     pub operands: Vec<RegisterOperand>,
@@ -123,7 +124,7 @@ pub(crate) struct ResourceNeeds {
 /// limits of the machine.
 #[derive(Clone, Debug)]
 pub struct ResourceCosts {
-    /// For each class, the index of its unit, and cycles that an instruction occupies the unit.
+    /// For each class, the index of its unit, and the number of cycles for which an instruction occupies the unit.
     classes: Vec<(usize, i32)>,
     /// Number of scoreboards of a warp.
     scoreboards: usize,
@@ -187,7 +188,8 @@ impl ResourceCosts {
     }
 
     /// Returns whether an instruction of class `first` and one of class `second` after it may issue in the same cycle if they are
-    /// independent: the machine has dual issue, different units execute them, and neither is a branch or a barrier.
+    /// independent: the machine has dual issue, different units execute them, and neither uses the branch unit (branches, convergence
+    /// barriers, `NOP`).
     pub(crate) fn can_dual_issue_pair(&self, first: SchedClass, second: SchedClass) -> bool {
         let is_flow = |class: SchedClass| class.unit() == Unit::Branch;
         self.dual_issue && self.unit(first) != self.unit(second) && !is_flow(first) && !is_flow(second)
@@ -198,7 +200,7 @@ impl ResourceCosts {
         self.classes[class.index()].0
     }
 
-    /// Returns the number of cycles that an instruction of a class occupies its unit.
+    /// Returns the number of cycles for which an instruction of a class occupies its unit.
     pub fn cycles(&self, class: SchedClass) -> i32 {
         self.classes[class.index()].1
     }
@@ -252,7 +254,7 @@ impl ClassRegisters {
 struct CurrentInstCost {
     /// Cost of the operands of the instruction at the last evaluation, in registers.
     cost: i32,
-    /// Change of the number of live registers of the block by the current instruction, as far as its operands have been processed.
+    /// Change of the number of live registers by the instruction, as found by the steps so far.
     pressure: i32,
 }
 
@@ -268,7 +270,7 @@ pub(crate) struct ResourceTracker {
 /// The information that is needed to remove the last instruction again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct UndoRecord {
-    /// The contents of the resource slot before the instruction was added.
+    /// The resource usage of the block before the instruction was added.
     before: BlockResourceUsage,
     /// The registers that the instruction reads for the last time, as pairs of register class and register number. Undoing the instruction
     /// makes them live again.
@@ -279,7 +281,8 @@ pub(crate) struct UndoRecord {
 
 impl ResourceTracker {
     /// Performs one step of adding an instruction, with the current set of consumed registers. Returns a change for each unit: cycles for
-    /// [`CostMode::Own`], registers for [`CostMode::Differential`]. [`CostMode::Pressure`] updates the slot instead and returns zeros.
+    /// [`CostMode::Own`], registers for [`CostMode::Differential`]. [`CostMode::Pressure`] instead updates the pressure in `slot`, the
+    /// resource usage of the block, and returns zeros.
     pub(crate) fn evaluate_cost_step(&mut self, needs: &ResourceNeeds, mode: CostMode, slot: &mut BlockResourceUsage) -> ResourceVector {
         let mut answer = [0; UNITS];
         match mode {

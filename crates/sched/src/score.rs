@@ -3,9 +3,9 @@
 //! Input: a function on physical registers and the number of resident warps per warp scheduler. Output: a [`Score`] in cycles per warp.
 //!
 //! The number of warps at run time is unknown, so the estimate covers two cases: one warp alone on its warp scheduler, where latencies
-//! dominate, and all resident warps, where functional units and issue slots can be the bottleneck. For one execution of a block, with
-//! `t` the cycles of a lone warp ([`measure_allocated_region`], which includes register banks and the operand reuse cache) and `b` the
-//! cycles for which one warp occupies the busiest unit:
+//! dominate, and all resident warps, where functional units and issue slots can be the bottleneck. For one execution of a block, with `t`
+//! the cycles of a lone warp ([`measure_allocated_region`], which includes register banks and the operand reuse cache) and `b` the cycles
+//! for which one warp occupies the busiest unit, or its issue slots if they are more:
 //!
 //! ```text
 //! alone  = max(t, b)

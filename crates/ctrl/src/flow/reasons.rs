@@ -17,8 +17,8 @@ pub struct StallAndWaitReasons {
 }
 
 impl StallAndWaitReasons {
-    /// Returns, for each instruction, the waits for other instructions that it makes before its issue. `instructions` is the number of
-    /// instructions of the code.
+    /// Returns, for each instruction, the waits in which it is the instruction that waits. `instructions` is the number of instructions of
+    /// the code.
     pub fn waits_by_waiting_inst(&self, instructions: usize) -> Vec<Vec<Wait>> {
         let mut sorted = vec![Vec::new(); instructions];
         for wait in &self.waits {

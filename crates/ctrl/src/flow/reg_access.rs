@@ -1,5 +1,5 @@
 //! Collects the register accesses of an instruction, and its properties that scoreboards depend on. Each access has a *port* of the
-//! hardware model: the way in which an instruction class accesses a register, on which latencies depend.
+//! hardware model: the way in which an instruction class accesses a register. Latencies depend on the ports of both accesses.
 
 use oriole_hardware::{Classes, ControlRules, DependenceKind, LatencyRequirement, Model, Port, SchedClass};
 use oriole_isa::{AccessPlace, Instruction, Opcode, OperandValue, RegFile, accesses};
@@ -46,7 +46,8 @@ pub enum AdditionalWaits {
     Everything,
     /// Loads and atomic operations, because the instruction invalidates a cache for an acquire, which must not happen before they are done.
     Loads,
-    /// Loads from tensor memory, because the instruction is a `NOP` that implements `tcgen05.wait::ld`, as in the output of ptxas.
+    /// Loads from tensor memory, because the instruction is a `NOP`: `tcgen05.wait::ld` becomes a `NOP` that waits for them, as in the
+    /// output of ptxas. Every other `NOP` waits too, because it looks the same.
     TensorLoads,
     /// Asynchronous matrix products, until at most this number of their groups (`wgmma.commit_group`) is in flight. The hardware does this
     /// without a scoreboard.
@@ -120,7 +121,7 @@ pub struct InstAccesses {
     pub read_group: Option<u8>,
 }
 
-/// Opcodes of global and generic loads and atomic operations, which have to be done before an acquire invalidates the L1 cache.
+/// Opcodes of global and generic loads and atomic operations, which have to be done before an acquire invalidates a cache.
 const LOADS_BEFORE_ACQUIRE: [Opcode; 4] = [Opcode::LD, Opcode::LDG, Opcode::ATOM, Opcode::ATOMG];
 
 impl InstAccesses {

@@ -29,7 +29,8 @@ pub(super) struct BlockOrder {
     pub(super) cycles: u64,
     /// Lower bound on the cycles of any order.
     pub(super) lower_bound_cycles: u64,
-    /// Whether the backend reported that more registers would have given a faster order.
+    /// Whether an order that the backend tried has more live general registers than [`Budget::scarce_above`], so that a larger budget may
+    /// give a faster order.
     exceeded_scarcity: bool,
     /// Number of regions whose order was proved to be the shortest, and number of regions that were searched without such a proof.
     pub(super) proved_and_unproved: (usize, usize),
@@ -47,7 +48,7 @@ pub(super) struct BudgetSearchResult {
     pub(super) lower_bound_cycles: u64,
     /// Maximum number of live registers of each class in the new order; `None` if there is no new order.
     pub(super) peak: Option<PressureCounts>,
-    /// Whether the backend would have used more registers than allowed; then a larger budget may give a faster order.
+    /// Whether the budget limited an order that was tried, so that a larger budget may give a faster order.
     pub(super) wanted_more_registers: bool,
     /// All attempts for the trace, each with its mode, its regions and its verdict; empty unless tracing is on.
     pub(super) traced_attempts: Vec<(ScheduleMode, Vec<TracedRegion>, AttemptVerdict)>,
@@ -74,7 +75,8 @@ impl Scheduler<'_> {
 
     /// Searches for an order of a block within a register target. `old_peak` is the number of registers of each class that the old order
     /// needs; the new order may need as many. An order within the target is searched first if the old order needs more general registers
-    /// than exist, so that it would spill, or more than are requested.
+    /// than exist, so that it would spill, or more than the user requested. If that fails and the old order would spill, an order near it
+    /// with fewer registers is searched.
     pub(super) fn find_block_order(
         &self,
         code: &SchedCode,
@@ -104,8 +106,9 @@ impl Scheduler<'_> {
         found
     }
 
-    /// Searches for an order of a block near its old order ([`Backend::NEAR_SOURCE`]), if the old order needs more registers than exist.
-    /// Returns `None` if the order that is found does not need fewer registers.
+    /// Searches for an order of a block near its old order ([`Backend::NEAR_SOURCE`]). Returns `None` if the order that is found does not
+    /// need fewer general registers than the old one, or if it needs more registers of another class than both the target and the old
+    /// order.
     fn find_near_source_order(
         &self,
         code: &SchedCode,
@@ -134,8 +137,8 @@ impl Scheduler<'_> {
         })
     }
 
-    /// Searches for an order of a block that needs at most `max_live` registers of each class: first in the mode of the pass, then with a
-    /// smaller budget, then in `reduce-reg`.
+    /// Searches for an order of a block that needs at most `max_live` registers of each class: first in the mode of the pass; if that order
+    /// exceeds the budget by little, with a smaller budget; then in the mode `reduce-reg`.
     fn find_order_within_budget(
         &self,
         code: &SchedCode,
@@ -188,9 +191,9 @@ impl Scheduler<'_> {
         }
     }
 
-    /// Returns the dependences of a block on its previous execution, if the strategy asks for them and the block is a loop with one region.
-    /// `sources` creates a function that maps a register that is read at the start of the block to the register that holds this value at
-    /// the end of the previous execution.
+    /// Returns the dependences of a block on its previous execution, if the strategy uses them and the block is a loop with one region;
+    /// otherwise none. `sources` creates a function that maps a register that is read at the start of the block to the register that holds
+    /// this value at the end of the previous execution.
     pub(super) fn carried_dependences<F: Fn(u32) -> Option<u32>>(
         &self,
         code: &SchedCode,
@@ -209,7 +212,7 @@ impl Scheduler<'_> {
     }
 
     /// Schedules the regions of a block one after the other, and returns the resulting order of the whole block. A region whose new order
-    /// is not faster keeps its old order.
+    /// is not faster keeps its old order, unless the mode is `reduce-reg`.
     pub(super) fn schedule_regions(
         &self,
         code: &SchedCode,
@@ -242,7 +245,7 @@ impl Scheduler<'_> {
             let needs_register_report = settings.stage == AllocationStage::Pre && strategy.reports_register_demand();
             let lower_bound = backend::lower_bound(code, &graph, self.costs);
             attempt.lower_bound_cycles += u64::from(lower_bound.issued);
-            // The old order is at its lower bound: no order is faster. Only the register pressure has to be tracked.
+            // The old order is at its lower bound, so no order is faster. Only the register pressure has to be tracked.
             if !always_use && !needs_register_report && !self.trace && !lower_bound.is_shorter_than(before) {
                 attempt.cycles += u64::from(before.issued);
                 tracker.enter_region(code, region.clone());

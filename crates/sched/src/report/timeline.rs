@@ -283,7 +283,8 @@ pub fn estimate_by_controls(
     timing
 }
 
-/// Loops and execution frequencies of a function. Must be computed before block layout, which removes jumps to the next block.
+/// Loops and execution frequencies of a function. Must be computed before block layout, which removes jumps to the next block and with them
+/// edges of the control-flow graph.
 #[derive(Clone, Debug)]
 pub struct LoopsAndFrequencies {
     /// Reachable blocks in reverse post-order.
