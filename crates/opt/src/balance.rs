@@ -14,8 +14,9 @@
 //! as `IMAD.MOV.U32`, is a move on the multiply unit.
 //!
 //! Packed FP16 multiply-adds can also execute on two units: `HFMA2` on the multiply unit, `HFMA2.MMA` on the FP64 unit, if the GPU has a
-//! fast one. Every second `HFMA2` of a block becomes an `HFMA2.MMA`, as in ptxas' code, until both units have the same number of them. The
-//! latency is four cycles more, so a block with a single `HFMA2` stays as it is.
+//! fast one. Some of the `HFMA2` of a block, spread evenly, become `HFMA2.MMA`, as in ptxas' code, until both units have the same number of
+//! instructions. In a block of `HFMA2` alone, that is every second one. The latency is four cycles more, so a block with a single `HFMA2`
+//! stays as it is.
 
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Classes, Hardware, SchedClass, ThroughputClass};
@@ -57,8 +58,8 @@ pub fn run_and_record_alternatives(
     moved
 }
 
-/// Replaces some register moves of a function with physical registers by multiply-unit instructions (`IMAD`), so that in each block the
-/// integer and multiply units are busy for about the same time. Returns the number of moves replaced.
+/// In a function with physical registers, replaces some register moves by instructions of the multiply unit (`IMAD`), so that in each block
+/// the integer and multiply units are busy for about the same time. Returns the number of moves replaced.
 pub fn run_on_register_moves(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
     if hardware.rates.integer_add > hardware.rates.integer_multiply {
         return 0;
