@@ -1,10 +1,10 @@
 //! Folds known constants into instructions and constant additions into address offsets.
 //!
-//! A register that is known to hold a compile-time constant or a word of a constant bank is replaced by it in every instruction that has an
-//! encoding form for it; kernel parameters thus become constant-bank operands. If the base of an address is a register plus a constant, the
-//! register becomes the base and the constant is added to the offset: `x = a + 16; load [x + 4]` becomes `load [a + 20]`. Chains of
-//! additions of constants are combined. Each change is checked against the encoding forms of the target, and sources may be swapped to make
-//! it fit. Definitions that are no longer read are left to dead-code elimination.
+//! A register that is known to hold a compile-time constant or a word of a constant bank is replaced by that constant or word in every
+//! instruction that has an encoding form for it; kernel parameters thus become constant-bank operands. If the base of an address is a
+//! register plus a constant, the register becomes the base and the constant is added to the offset: `x = a + 16; load [x + 4]` becomes
+//! `load [a + 20]`. Chains of additions of constants are combined. Each change is checked against the encoding forms of the target, and
+//! sources may be swapped to make it fit. Definitions that are no longer read are left to dead-code elimination.
 //!
 //! Asynchronous copies that copy all bytes or none are given simpler addresses and predicates ([`fills`]).
 //!

@@ -106,8 +106,8 @@ impl Legalizer {
             return Ok(());
         }
         let mut draft = InstDraft::from_inst(function, inst, opcode);
-        // Instruction selection writes `desc[URZ]` for an access without descriptor, but on targets with descriptors it has an encoding of
-        // its own.
+        // Instruction selection writes `desc[URZ]` for an access without descriptor. On targets with descriptors, such an access has an
+        // encoding of its own.
         if SystemLayout::of(self.encodability.target()).descriptor.is_some()
             && let Some(plain) = spelling::without_zero_descriptor(&draft)
         {

@@ -10,9 +10,10 @@
 //! ... SULD.3D ... [%4]
 //! ```
 //!
-//! Both packs are in one block. A longer pack that follows is moved before the shorter one, if its other elements are known there;
-//! constants among them move along. The longer tuple must have at least the alignment of the shorter one. Only texture and surface
-//! instructions may read the tuples: they do not write over their operands, as matrix products do over their accumulators.
+//! Both packs are in one block. A longer pack that follows is moved before the shorter one, if its other elements are computed before that
+//! point; moves of constants among them are moved with it. The longer tuple must have at least the alignment of the shorter one. Only
+//! texture and surface instructions may read the tuples: they do not write over their operands, as matrix products do over their
+//! accumulators.
 //!
 //! **Before** and **after**: SSA, all instructions encodable. The cost is linear in the size of the function.
 

@@ -20,7 +20,7 @@
 //! pass (`tests/simplify_rules.rs`).
 //!
 //! **Before**: SSA. **After**: SSA; every new instruction is encodable. One walk in layout order; the cost is linear in the size of the
-//! function, because what is known is found by looking through a bounded number of instructions.
+//! function, because facts about an operand are derived from a bounded number of instructions.
 
 mod permute;
 

@@ -1,8 +1,8 @@
 //! Moves computations whose results are only needed in uniform registers to the uniform datapath.
 //!
-//! Matrix descriptors, tensor-copy coordinates and barrier addresses are operands in uniform registers. Selection computes them in general
-//! registers, as everything else, and copies the results with `R2UR`. This pass computes them with uniform instructions, so that only the
-//! inputs are copied, once in each block, and removes copies of compile-time constants:
+//! Matrix descriptors, tensor-copy coordinates and barrier addresses are operands in uniform registers. Instruction selection computes them
+//! in general registers, as everything else, and copies the results with `R2UR`. This pass computes them with uniform instructions, so that
+//! only the inputs are copied, once in each block, and removes copies of compile-time constants:
 //!
 //! ```text
 //! %2:R, %3:P, PT = IADD3 %1, 0x2, RZ                   %9:UR = R2UR %1
@@ -11,11 +11,12 @@
 //! %6:UR = R2UR %4
 //! ```
 //!
-//! An instruction is moved if it has a uniform form, all its results are used by `R2UR` and by instructions that are moved, all in the same
-//! block, and at most one of its sources has to be copied to a uniform register. No barrier may be between the instruction and its uses:
+//! An instruction is moved if it has a uniform form, if its results are used only by `R2UR` and by other moved instructions of the same
+//! block, and if at most one of its sources has to be copied to a uniform register. No barrier may be between the instruction and its uses:
 //! `R2UR` takes the value of one thread, and all copies that contribute to a result have to take it from the same thread.
 //!
-//! `VOTEU.ANY` of a predicate that is known to be true is replaced by `UPT`, and repeated copies of one value in a block by the first.
+//! `VOTEU.ANY` of a predicate that is known to be true is replaced by `UPT`. A repeated copy of the same value is replaced by the first
+//! copy, up to the next barrier.
 //!
 //! Loop-carried values are moved as well, with their phis ([`loops`]).
 //!

@@ -1,4 +1,4 @@
-//! Joins loads of neighbouring words into vector loads.
+//! Joins loads of neighbouring words of shared memory into vector loads.
 //!
 //! ```text
 //! %2 = LDS [%b+0x10]                         %6:R4 = LDS.128 [%b+0x10]

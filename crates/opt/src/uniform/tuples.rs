@@ -8,9 +8,9 @@
 //! %5:UR4 = PACK %1, %2, %3, %4                     %5:UR4 = PACK %1, %2, %3, %4
 //! HGMMA gdesc[%5]                                  HGMMA gdesc[%5]
 //! %6:UR = UIADD3 %1, 0x2, URZ                      %6:UR = UIADD3 %5[0], 0x2, URZ
-//! %7:UR = UMOV 0x40000040       // as %2
+//! %7:UR = UMOV 0x40000040       // = %2
 //! %8:UR = UIADD3 %3, 0x2, URZ                      %8:UR = UIADD3 %5[2], 0x2, URZ
-//! %9:UR = UMOV 0x40000040       // as %4
+//! %9:UR = UMOV 0x40000040       // = %4
 //! %10:UR4 = PACK %6, %7, %8, %9                    %10:UR4 = PACK %6, %5[1], %8, %5[3]
 //! HGMMA gdesc[%10]                                 HGMMA gdesc[%10]
 //! ```
