@@ -81,7 +81,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
         }
     }
     pass.insert_special_register_reads(function);
-    // The computation of the original operands may be dead now.
+    // The instructions that computed the original operands may be dead now.
     if stats.aggregated > 0 {
         dead::run(function, target);
     }

@@ -76,8 +76,8 @@ fn has_fast_fp64(hardware: &Hardware<'_>) -> bool {
     matches!((rates.fp64, rates.fp32), (Some(doubles), Some(singles)) if 2 * doubles >= singles)
 }
 
-/// Moves packed FP16 multiply-adds of one block from the multiply unit to the FP64 unit, to give both about the same number. Returns the
-/// number of instructions moved.
+/// Moves packed FP16 multiply-adds of one block from the multiply unit to the FP64 unit, to give both units about the same number of
+/// instructions. Returns the number of instructions moved.
 fn balance_packed_fp16(function: &mut Function, block: Block, encodability: &mut EncodabilityCache) -> usize {
     let (mut there, mut here) = (0, 0);
     let mut movable: Vec<(Inst, InstDraft)> = Vec::new();

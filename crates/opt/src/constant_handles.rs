@@ -91,13 +91,13 @@ impl RegisterHandle {
     }
 }
 
-/// Returns the number of the modifier `.B`, not counting the first `skipped` modifiers.
+/// Returns the index of the modifier `.B`, ignoring the first `skipped` modifiers.
 fn bindless_modifier(modifiers: &Symbols, skipped: usize) -> Option<usize> {
     (skipped..modifiers.len()).find(|&number| modifiers[number] == Symbol::B)
 }
 
-/// Makes an instruction name its handle, if that is a word of a constant bank; `None` if the instruction stays as it is. Adds the tuple
-/// without the handle to `prelude`, unless `shortened` has one with the same elements.
+/// Makes an instruction name its handle, if that is a word of a constant bank; `None` if the instruction stays as it is. Adds to `prelude`
+/// the tuple without the handle, unless `shortened` has one with the same elements.
 fn name_constant_handle(
     function: &mut Function,
     definitions: &Definitions,

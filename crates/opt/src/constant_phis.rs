@@ -58,8 +58,8 @@ pub struct Stats {
     pub removed: usize,
 }
 
-/// Replaces registers that hold constants by the constants themselves in phis and packs, and loads the constants again that guarded
-/// instructions are tied to.
+/// In phis and packs, replaces registers that hold constants by the constants themselves. Also loads constants again for guarded
+/// instructions that are tied to them.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let definitions = Definitions::compute(function);
     let mut stats = Stats { sources: replace_constant_pack_sources(function, &definitions), removed: 0 };

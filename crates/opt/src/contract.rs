@@ -377,7 +377,7 @@ fn make_multiply_add(function: &Function, sum: Inst, read: ProductRead) -> Optio
     let mut draft = InstDraft::from_inst(function, sum, opcode);
     let start = function.insts[sum].result_count();
     let addend = draft.operands[start + 1 - read.source_index];
-    // Operands after the two summands, such as the tied old value of a guarded sum, stay where they are.
+    // Operands after the two summands, such as the tied old value of a guarded sum, come after the three sources of the multiply-add.
     draft.operands[start] = first;
     draft.operands[start + 1] = second;
     draft.operands.insert(start + 2, addend);

@@ -258,7 +258,7 @@ fn find_convergence_regions(
     stats: &mut Stats,
 ) -> Vec<ConvergenceRegion> {
     let CfgAnalyses { dominators, post_dominators, loops } = analyses;
-    // Reconvergence point -> nearest common dominator of the branches that reconverge there.
+    // Maps each reconvergence point to the nearest common dominator of the branches that reconverge there.
     let mut entries: BTreeMap<Block, Block> = BTreeMap::new();
     for &branch in divergent {
         // No post-dominator: the paths end at different exits, or one of them never ends.
@@ -400,7 +400,8 @@ fn limit_region_nesting(dominators: &Dominators, regions: Vec<ConvergenceRegion>
         closed.insert(region.exit, number);
     }
     for numbers in opened.values_mut() {
-        // Of two regions with the same entry, the one whose exit is deeper in the dominator tree contains the other. It comes first.
+        // Of two regions with the same entry, the one whose exit is deeper in the dominator tree contains the other. The containing region
+        // comes first.
         numbers.sort_by_key(|&number| std::cmp::Reverse(dominators.depth(regions[number].exit)));
     }
     let mut dropped = vec![false; regions.len()];

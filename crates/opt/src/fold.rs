@@ -194,7 +194,7 @@ impl OperandFolder {
         }
     }
 
-    /// Replaces all instructions of a function whose results are compile-time constants by moves of these constants.
+    /// Turns each instruction of a function into moves of constants if its results are compile-time constants.
     fn fold_known_results(&mut self, function: &mut Function) {
         for at in 0..function.layout.len() {
             let block = function.layout[at];
@@ -278,7 +278,7 @@ impl OperandFolder {
         prelude.insts
     }
 
-    /// Replaces predicate sources whose value is known by `PT` or `!PT`.
+    /// Makes each predicate source that is known to be true or false `PT` or `!PT`.
     fn fold_known_predicates(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             let operand = function.operands(inst)[at];
@@ -297,7 +297,7 @@ impl OperandFolder {
         }
     }
 
-    /// Replaces a multiply-add that has a zero factor by a move of the addend. Returns the opcode of the instruction afterwards.
+    /// Turns a multiply-add with a zero factor into a move of the addend. Returns the opcode of the instruction afterwards.
     fn fold_zero_product(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Opcode {
         let data = &function.insts[inst];
         let is_low = opcode == Opcode::IMAD && data.modifiers.iter().all(|&modifier| modifier == Symbol::U32);

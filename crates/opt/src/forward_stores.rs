@@ -41,8 +41,8 @@ const MAX_FORWARDING_DISTANCE_INSTS: usize = 200;
 /// Largest size of a memory access in bytes.
 const MAX_ACCESS_BYTES: i64 = 16;
 
-/// In a whole function, replaces loads of words that are known to be in a register by copies, and deletes stores that are overwritten
-/// before any read.
+/// In a whole function, turns loads of words that are known to be in a register into copies, and deletes stores that are overwritten before
+/// any read.
 pub fn run(function: &mut Function) -> Stats {
     let mut stats = Stats::default();
     let is_access =
@@ -200,13 +200,13 @@ impl KnownMemory {
         }
     }
 
-    /// Forgets all known contents of memory and all stores that may still be dead.
+    /// Forgets all known contents of memory and all stores that may still turn out to be dead.
     fn forget_contents(&mut self) {
         self.spaces = Default::default();
     }
 
-    /// Updates the known contents for a store: forgets the contents that it may overwrite, and records those that it writes. Finds the
-    /// earlier store that it makes dead.
+    /// Updates the known contents for a store: forgets the contents that it may overwrite, and records those that it writes. If the store
+    /// makes an earlier one dead, adds the earlier one to `dead_stores`.
     fn record_store_contents(&mut self, space: usize, access: WordAccess, inst: Inst, position: usize) {
         let known = &mut self.spaces[space];
         if known.last_store_base != access.base {

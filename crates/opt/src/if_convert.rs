@@ -275,7 +275,8 @@ fn convert_branch(function: &mut Function, readers: &ReaderCounts, block: Block,
     let length = function.blocks[block].insts.len() - terminators;
     function.blocks[block].insts.truncate(length);
     let negated = Guard { negated: !branch.guard.negated, ..branch.guard };
-    // With two arms, the first one computes its values for all threads; the guarded results of the second one overwrite them.
+    // With two arms, the results of the first one are correct only where its guard holds; elsewhere the guarded results of the second one
+    // overwrite them.
     let merged = match (branch.taken_arm, branch.other_arm) {
         (Some(arm), None) => {
             let pairs: SmallVec<[(Operand, Operand); 8]> = pairs.iter().map(|&(taken, other)| (other, taken)).collect();

@@ -133,7 +133,7 @@ impl Legalizer {
         Ok(())
     }
 
-    /// Returns an encodable version of a draft that the target cannot encode. Appends the moves whose results it reads to `prelude`.
+    /// Returns an encodable version of a draft that the target cannot encode. Appends to `prelude` the moves whose results it reads.
     /// `depth` 0 means that no moves may be added.
     fn make_legal(
         &mut self,

@@ -60,7 +60,7 @@ struct SubexpressionMerger {
 }
 
 impl SubexpressionMerger {
-    /// Replaces the instructions of one block that repeat an earlier computation by copies. All dominators of the block must have been
+    /// Turns the instructions of one block that repeat an earlier computation into copies. All dominators of the block must have been
     /// visited.
     fn merge_in_block(&mut self, function: &mut Function, dominators: &Dominators, block: Block) {
         for at in 0..function.blocks[block].insts.len() {

@@ -390,8 +390,8 @@ impl InFlightRegisterState {
 }
 
 impl SyncInsertions {
-    /// Creates and returns the instructions to insert before `inst`. Appends a remark for the wait, or for the fence if there is no wait,
-    /// to `remarks`.
+    /// Creates and returns the instructions to insert before `inst`. Appends to `remarks` a remark for the wait, or for the fence if there
+    /// is no wait.
     fn create_sync_insts(&self, function: &mut Function, inst: Inst, remarks: &mut Vec<ProductSyncRemark>) -> Vec<Inst> {
         let location = function.insts[inst].location;
         let mut insts = Vec::new();

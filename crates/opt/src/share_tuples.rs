@@ -31,7 +31,8 @@ const MAX_TUPLE_REGISTERS: usize = 4;
 /// The elements of a tuple, in register order.
 type TupleElements = SmallVec<[OperandKind; MAX_TUPLE_REGISTERS]>;
 
-/// Where a tuple of coordinates is the start of a longer tuple, reads the longer one instead. Returns the number of tuples replaced.
+/// Where a tuple of coordinates is the start of a longer tuple, makes the instructions read the registers of the longer one instead.
+/// Returns the number of tuples replaced.
 pub fn run(function: &mut Function, target: Target) -> usize {
     let is_fetch = |inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().pipe == Pipe::Tex);
     let has_fetch = |block: &&Block| function.blocks[**block].insts.iter().any(|&inst| is_fetch(inst));

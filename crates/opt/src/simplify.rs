@@ -219,7 +219,7 @@ impl Simplifier {
         }
     }
 
-    /// Replaces an `IMAD` with a factor of zero by a copy of its addend. Returns `None` if nothing changed.
+    /// Turns an `IMAD` with a factor of zero into a copy of its addend. Returns `None` if nothing changed.
     fn simplify_product(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, c]) = (function.results(inst), function.sources(inst)) else { return None };
         let is_word = matches!(function.insts[inst].modifiers.as_slice(), [] | [Symbol::U32]);

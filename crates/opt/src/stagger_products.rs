@@ -77,7 +77,7 @@ fn use_counts(function: &Function) -> IndexVec<Value, u32> {
 fn stagger_products_in_block(function: &mut Function, block: Block, register_limit: u32, facts: &mut UsesAndLiveness) -> usize {
     let insts = function.blocks[block].insts.clone();
     let mut live: Option<FxHashMap<Inst, u32>> = None;
-    // The instructions of the old list up to `copied` are in the new list.
+    // The instructions of the old list before index `copied` are in the new list.
     let (mut new_insts, mut copied) = (Vec::with_capacity(insts.len()), 0);
     let (mut start, mut divided) = (0, 0);
     while let Some(step) = StaggerStep::find(function, &insts, start) {

@@ -32,7 +32,7 @@ pub struct Stats {
     pub tied: usize,
 }
 
-/// In a whole function, ties the results of guarded instructions that are tuples to the old values of the registers.
+/// In a whole function: if the result of a guarded instruction is a tuple, ties it to the old values of its registers.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut stats = Stats::default();
     let is_candidate = |function: &Function, inst: Inst| untied_tuple_result(function, inst).is_some();
@@ -97,7 +97,7 @@ fn untied_tuple_result(function: &Function, inst: Inst) -> Option<oriole_ir::Val
 }
 
 /// Returns the guarded copies of the registers of a guarded instruction's result, one for each register, in order; `None` if other
-/// instructions read the result, or if an old value is computed only after the instruction.
+/// instructions read the result, if a copy is in another block, or if an old value is computed only after the instruction.
 fn copies_to_tie(function: &Function, definitions: &Definitions, readers: &TupleReaders, inst: Inst) -> Option<SmallVec<[Inst; 4]>> {
     let value = untied_tuple_result(function, inst)?;
     let width = usize::from(function.values[value].width);

@@ -111,7 +111,7 @@ fn is_any_vote(function: &Function, inst: Inst) -> bool {
     data.is_machine(Opcode::VOTEU) && data.guard.is_none() && is_any && function.operands(inst).len() == 2
 }
 
-/// Replaces each `LOP3` and `IADD3` of a block whose result is a compile-time constant by a `MOV`. The upper halves of descriptors are
+/// Turns each `LOP3` and `IADD3` of a block into a `MOV` if its result is a compile-time constant. The upper halves of descriptors are
 /// constants, and mostly no carry reaches them.
 fn fold_constant_results(function: &mut Function, definitions: &Definitions, block: Block) {
     for at in 0..function.blocks[block].insts.len() {
@@ -309,7 +309,7 @@ impl UniformBlockRewriter<'_> {
         }
     }
 
-    /// Replaces an instruction by its uniform form. Appends the copies to uniform registers that its sources need to `kept`.
+    /// Replaces an instruction by its uniform form. Appends to `kept` the copies to uniform registers that its sources need.
     fn make_inst_uniform(&mut self, function: &mut Function, inst: Inst, kept: &mut Vec<Inst>) {
         let Some(mut draft) = uniform_form(function, inst, false) else { return };
         for at in 0..draft.operands.len() {
@@ -337,8 +337,8 @@ impl UniformBlockRewriter<'_> {
         OperandFacts::new(function, self.definitions).truth(operand)
     }
 
-    /// Returns the uniform register or constant that replaces an operand of a moved instruction. Appends a copy to a uniform register to
-    /// `kept` if one is needed.
+    /// Returns the uniform register or constant that replaces an operand of a moved instruction. If a copy to a uniform register is needed,
+    /// appends it to `kept`.
     fn make_operand_uniform(&mut self, function: &mut Function, inst: Inst, operand: Operand, kept: &mut Vec<Inst>) -> OperandKind {
         match operand.kind {
             OperandKind::Zero(file) => OperandKind::Zero(uniform_register_file(file)),

@@ -114,8 +114,8 @@ fn match_word_load(function: &Function, inst: Inst) -> Option<(Part, i64)> {
     Some((base, offset.integer()?)).filter(|_| is_address && is_word)
 }
 
-/// Joins the loads of neighbouring words in one group into vector loads. Adds each vector load to `vector_load_before`, which maps the load
-/// before which it is to be inserted to the vector load.
+/// Joins the loads of neighbouring words in one group into vector loads. Adds each vector load to `vector_load_before`, with the load
+/// before which it is to be inserted as the key.
 fn join_loads_of_group(
     function: &mut Function,
     target: Target,

@@ -39,7 +39,7 @@ pub(super) fn truth_table_output(table: u8, inputs: [bool; 3]) -> bool {
 }
 
 impl LeafInput {
-    /// Returns the bit of the input; bit `n` of `leaves` is the bit of leaf `n`.
+    /// Evaluates the input for one bit of each leaf: bit `n` of `leaves` is that of leaf `n`.
     fn value(self, leaves: u32) -> bool {
         match self {
             LeafInput::Constant(bit) => bit,
@@ -49,7 +49,7 @@ impl LeafInput {
 }
 
 impl LogicInput {
-    /// Returns the bit of the input; bit `n` of `leaves` is the bit of leaf `n`.
+    /// Evaluates the input for one bit of each leaf: bit `n` of `leaves` is that of leaf `n`.
     fn value(self, leaves: u32) -> bool {
         match self {
             LogicInput::Constant(bit) => bit,

@@ -165,8 +165,8 @@ fn match_sum_with_constant(function: &Function, definitions: &Definitions, part:
     (is_base && is_sum && function.operands(inst)[0].value() == Some(part.value)).then_some(DescriptorWord::Sum(base, number))
 }
 
-/// Changes the sources of `pack`, the words of a tuple, to words of the previous tuple or sums of these and constants, where possible.
-/// Words that the product does not read become those of the previous tuple, and `tuple` is updated accordingly. Returns the new
+/// Where possible, changes the sources of `pack`, the words of a tuple: to words of the previous tuple, or to sums of such a word and a
+/// constant. Words that the product does not read become those of the previous tuple, and `tuple` is updated accordingly. Returns the new
 /// instructions to insert before the pack.
 fn derive_words_from_last_tuple(
     function: &mut Function,

@@ -164,8 +164,9 @@ impl LoopBound {
         is_ordered && start.saturating_add(limit).saturating_add(farthest) < 1 << 30
     }
 
-    /// Appends to `into` the test whether the loop is left at exit test number `test_index` (from 0) after the counter has the value
-    /// `counter`. Returns the predicate of the test, ANDed with `and`; `None` if the relation has no inverse.
+    /// Appends to `into` the test whether the loop is left at exit test number `test_index` after the counter has the value `counter`. The
+    /// numbers start with 0; -1 is the last exit test before. Returns the predicate of the test, ANDed with `and`; `None` if the relation
+    /// has no inverse.
     pub(crate) fn emit_exit_test(
         &self,
         function: &mut Function,

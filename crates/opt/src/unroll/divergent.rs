@@ -44,7 +44,7 @@ struct LoopValues {
     results: Vec<(Value, Value)>,
 }
 
-/// Unrolls a loop whose exit test is at its end by `factor`. If `is_straight`, the remaining iterations become guarded copies of the body
+/// Unrolls by `factor` a loop whose exit test is at its end. If `is_straight`, the remaining iterations become guarded copies of the body
 /// without a loop; otherwise the old loop executes them. Returns the new blocks.
 pub(super) fn unroll_divergent_loop(
     function: &mut Function,
