@@ -12,7 +12,7 @@
 //!                                   @%p  REDG.E.ADD [%a], %s
 //! ```
 //!
-//! Integer operations whose result does not depend on the order are combined. There are three cases:
+//! Integer operations are combined if the final value in memory does not depend on their order. There are three cases:
 //!
 //! - **No instruction reads the old value.** A sum of equal operands is the operand times the number of threads. For `AND`, `OR`, `MIN` and
 //!   `MAX` of equal operands, one operation has the same effect as many. Other 32-bit operands are combined with `REDUX`.

@@ -7,8 +7,8 @@
 //! units are busy equally long; with many resident warps both then work in parallel. For example, four sums in a block become two `IADD3`
 //! and two `VIADD`.
 //!
-//! The latency of a moved instruction may grow by a cycle. ptxas does the same. Nothing is moved on GPUs whose integer additions are faster
-//! than their multiplications, because there both units execute integer additions.
+//! The latency of a moved instruction may grow by a cycle. ptxas does the same. No addition or shift is moved on GPUs whose integer
+//! additions are faster than their multiplications, because there both units execute integer additions.
 //!
 //! The moves of register allocation are balanced after it ([`run_on_register_moves`]): `IMAD.U32` with zero factors, which nvdisasm prints
 //! as `IMAD.MOV.U32`, is a move on the multiply unit.

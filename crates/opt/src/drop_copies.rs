@@ -13,8 +13,9 @@
 //! ```
 //!
 //! A number stands for the content of each register: a move gives its result the number of its source, a constant has a number of its own,
-//! every other write gives a new number. A move whose result has the number of its source is deleted. If a block has a single predecessor,
-//! and that precedes it in the layout, the block starts with the numbers at the end of the predecessor. Other blocks start without numbers.
+//! every other write gives a new number. A move is deleted if its result already has the number of its source. If a block has a single
+//! predecessor, and that precedes it in the layout, the block starts with the numbers at the end of the predecessor. Other blocks start
+//! without numbers.
 //!
 //! Uniform registers belong to a warp: where threads may wait for each other or diverge, other threads of the warp may overwrite uniform
 //! registers that the allocator considers free. There, and at the end of each block, the pass forgets the numbers of the uniform registers.

@@ -1,4 +1,4 @@
-//! Derives facts about single registers and predicates that hold at compile time: constants, upper bounds and truth values.
+//! Derives facts about single registers and predicates at compile time: constants, upper bounds and truth values.
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Signs, Value};
 use oriole_isa::Opcode;

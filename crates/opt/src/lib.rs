@@ -14,8 +14,8 @@
 //!    ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads; [`stagger_products`] divides groups of warpgroup products, so that they overlap with arithmetic.
-//! 5. [`balance`] replaces some additions by instructions that the other passes do not recognize as additions. [`constant_phis`] is the
-//!    last pass on SSA values: it removes the registers of constants that only phis and packs read.
+//! 5. [`balance`] runs late because it replaces some additions by instructions that the other passes do not recognize as additions.
+//!    [`constant_phis`] is the last pass on SSA values: it removes the registers of constants that only phis and packs read.
 //! 6. [`drop_copies`] deletes repeated moves after register allocation; [`guard_copies`], [`settle_products`] and [`idle_instructions`] are
 //!    for code with physical registers, after scheduling.
 //!

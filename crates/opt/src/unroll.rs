@@ -16,10 +16,9 @@
 //!                                                   bb1:  (as before)
 //! ```
 //!
-//! If the test of the new loop holds, the next tests of the old loop hold too; the new test does not wrap around ([`bound`]). If the new
-//! test is false, the old loop continues with its own test, so nothing has to be known about the number of iterations, and a counter may
-//! wrap around. Where threads of a warp may execute different numbers of iterations, they reconverge before the remainder loop
-//! ([`divergent`]).
+//! If the test of the new loop holds, the next tests of the old loop hold too ([`bound`] explains why). If it does not hold, the old loop
+//! continues with its own test, so nothing has to be known about the number of iterations, and a counter may wrap around. Where threads of
+//! a warp may execute different numbers of iterations, they reconverge before the remainder loop ([`divergent`]).
 //!
 //! **Which loops.** Loops with one exit, whose body is small. A loop whose body communicates between the lanes of a warp, or has barriers,
 //! fences or waiting instructions, is unrolled only if all threads of a warp execute the same number of iterations, because threads that

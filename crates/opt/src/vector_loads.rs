@@ -12,8 +12,8 @@
 //! changes. The vector load is inserted before the first of the loads. Loads are joined within a block, if nothing between them may write
 //! memory or wait for other threads.
 //!
-//! **Before** and **after**: SSA. Copies are left to copy propagation. The cost is linear in the size of the function; the analysis visits
-//! a register at most [`MAX_TRAILING_ZEROS`] times.
+//! **Before** and **after**: SSA. Copies are left to copy propagation. The cost is linear in the size of the function for each sweep of the
+//! analysis; [`MAX_ANALYSIS_SWEEPS`] limits the number of sweeps.
 
 use oriole_ir::{
     Block, Class, Function, Inst, MemoryAccess, Op, Operand, OperandKind, Order, Part, Pseudo, RegFile, Role, Target, machine,
