@@ -106,8 +106,8 @@ impl Legalizer {
             return Ok(());
         }
         let mut draft = InstDraft::from_inst(function, inst, opcode);
-        // Instruction selection writes `desc[URZ]` for an access without descriptor, but on targets with descriptors it has an encoding of
-        // its own.
+        // Instruction selection writes `desc[URZ]` for an access without descriptor. On targets with descriptors, such an access has an
+        // encoding of its own.
         if SystemLayout::of(self.encodability.target()).descriptor.is_some()
             && let Some(plain) = spelling::without_zero_descriptor(&draft)
         {
@@ -133,7 +133,7 @@ impl Legalizer {
         Ok(())
     }
 
-    /// Returns an encodable version of a draft that the target cannot encode. Appends the moves whose results it reads to `prelude`.
+    /// Returns an encodable version of a draft that the target cannot encode. Appends to `prelude` the moves whose results it reads.
     /// `depth` 0 means that no moves may be added.
     fn make_legal(
         &mut self,

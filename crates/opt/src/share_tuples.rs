@@ -10,9 +10,10 @@
 //! ... SULD.3D ... [%4]
 //! ```
 //!
-//! Both packs are in one block. A longer pack that follows is moved before the shorter one, if its other elements are known there;
-//! constants among them move along. The longer tuple must have at least the alignment of the shorter one. Only texture and surface
-//! instructions may read the tuples: they do not write over their operands, as matrix products do over their accumulators.
+//! Both packs are in one block. A longer pack that follows is moved before the shorter one, if its other elements are computed before that
+//! point; moves of constants among them are moved with it. The longer tuple must have at least the alignment of the shorter one. Only
+//! texture and surface instructions may read the tuples: they do not write over their operands, as matrix products do over their
+//! accumulators.
 //!
 //! **Before** and **after**: SSA, all instructions encodable. The cost is linear in the size of the function.
 
@@ -30,7 +31,8 @@ const MAX_TUPLE_REGISTERS: usize = 4;
 /// The elements of a tuple, in register order.
 type TupleElements = SmallVec<[OperandKind; MAX_TUPLE_REGISTERS]>;
 
-/// Where a tuple of coordinates is the start of a longer tuple, reads the longer one instead. Returns the number of tuples replaced.
+/// Where a tuple of coordinates is the start of a longer tuple, makes the instructions read the registers of the longer one instead.
+/// Returns the number of tuples replaced.
 pub fn run(function: &mut Function, target: Target) -> usize {
     let is_fetch = |inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().pipe == Pipe::Tex);
     let has_fetch = |block: &&Block| function.blocks[**block].insts.iter().any(|&inst| is_fetch(inst));

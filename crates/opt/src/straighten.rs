@@ -2,7 +2,7 @@
 //!
 //! Instruction selection starts a new block after every instruction that may branch, and at every PTX label, whether or not a branch goes
 //! there. Passes that work on one block at a time (common subexpressions, scheduling) find more in longer blocks. A block is appended to
-//! its predecessor if the predecessor ends with an unconditional branch to it and nothing else refers to it. Its phis then have one operand
+//! its predecessor if the predecessor ends with an unconditional branch to it and nothing else refers to it. Its phis then have one source
 //! and become copies. The cost is linear in the size of the function.
 
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Pseudo, Target};

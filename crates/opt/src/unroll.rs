@@ -1,7 +1,7 @@
 //! Loop unrolling.
 //!
-//! An innermost loop with a known, small number of iterations is replaced by as many copies of its body. A loop that counts to a
-//! loop-invariant limit is unrolled by a factor; the old loop stays as the remainder loop, for the iterations that are left:
+//! An innermost loop with a known, small number of iterations is replaced by one copy of its body for each iteration. A loop that counts to
+//! a loop-invariant limit is unrolled by a factor; the old loop stays as the remainder loop, for the iterations that are left:
 //!
 //! ```text
 //! bb1:  %i = PHI %0, bb0, %j, bb1                   bb0:  %v = ISETP.GE.U32 %n, 3 ; %m = IADD3 %n, -3
@@ -16,15 +16,15 @@
 //!                                                   bb1:  (as before)
 //! ```
 //!
-//! The test of the new loop implies that the next tests of the old loop hold, in arithmetic that does not wrap around ([`bound`]). If it is
-//! false, the old loop continues with its own test, so nothing has to be known about the number of iterations, and a counter may wrap
-//! around. Where threads of a warp may execute different numbers of iterations, they reconverge before the remainder loop ([`divergent`]).
+//! If the test of the new loop holds, the next tests of the old loop hold too ([`bound`] explains why). If it does not hold, the old loop
+//! continues with its own test, so nothing has to be known about the number of iterations, and a counter may wrap around. Where threads of
+//! a warp may execute different numbers of iterations, they reconverge before the remainder loop ([`divergent`]).
 //!
 //! **Which loops.** Loops with one exit, whose body is small. A loop whose body communicates between the lanes of a warp, or has barriers,
 //! fences or waiting instructions, is unrolled only if all threads of a warp execute the same number of iterations, because threads that
 //! communicate must execute the same copy of the instruction. Loops with calls, exits and warpgroup products are never unrolled, except for
 //! calls of the slow paths of arithmetic, which have no side effects. A loop with several texture fetches in its body is only unrolled
-//! fully. A loop whose header is marked (`.pragma "nounroll"`) stays.
+//! fully. A loop whose header is marked (`.pragma "nounroll"`) is not unrolled.
 //!
 //! **Before** and **after**: SSA, without convergence barriers. The growth of a function is limited ([`GrowthBudget`]).
 
@@ -79,8 +79,8 @@ const MAX_SIMULATED_TRIPS: u32 = 1024;
 /// The unroll factors in order of preference, each with the maximum number of instructions of the unrolled body.
 const UNROLL_FACTORS: [(u32, usize); 2] = [(4, 160), (2, 160)];
 
-/// Minimum number of texture and surface reads in a loop body from which on the loop is not unrolled by a factor: the reads already keep
-/// the texture unit busy for longer than the branch of the loop takes.
+/// A loop with at least this many texture and surface reads in its body is not unrolled by a factor: the reads already keep the texture
+/// unit busy for longer than the branch of the loop takes.
 const MIN_FETCHES_TO_SKIP_UNROLLING: usize = 4;
 
 /// Number of instructions that unrolling may add to any function. To a large function it may add a quarter of its size.
@@ -344,7 +344,8 @@ fn unroll_fully(function: &mut Function, old_loop: &UnrollableLoop, tests: u32) 
         if number + 1 < tests {
             remove_exit_branch(function, old_loop, &mapping);
         } else {
-            // If the exit test is not at the end of the body, the blocks of the last copy after the test are unreachable now.
+            // If the exit test is not at the end of the body, this makes the blocks after the test unreachable; the pass removes them at
+            // its end.
             set_jump(function, exiting, old_loop.exit);
         }
         copies.push(mapping);

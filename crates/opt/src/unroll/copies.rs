@@ -1,4 +1,4 @@
-//! Copies the blocks of a loop.
+//! Copies the blocks of a loop, and edits branches and phis to connect the copies. Also puts loops into loop-closed SSA form.
 
 use oriole_ir::{Block, Function, Guard, Inst, Op, Operand, OperandKind, Part, Pseudo, Value};
 use oriole_isa::{Opcode, Symbols};
@@ -111,6 +111,7 @@ pub(super) fn set_jump(function: &mut Function, block: Block, target: Block) {
 }
 
 /// Replaces the branches at the end of a block by a branch to `taken.1` where the predicate `taken.0` holds, and one to `other` elsewhere.
+/// If `taken` is `None`, the only branch goes to `other`.
 pub(super) fn set_branches(function: &mut Function, block: Block, taken: Option<(Operand, Block)>, other: Block) {
     let count = function.terminators(block).len();
     let length = function.blocks[block].insts.len() - count;

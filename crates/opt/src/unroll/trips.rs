@@ -57,7 +57,7 @@ type ValueWords = SmallVec<[u32; 2]>;
 /// The content of a 32-bit register, or of a predicate (0 or 1); `None` if it is unknown.
 type RegisterContent = Option<u32>;
 
-/// The simulation of one iteration of a loop after the other.
+/// State of the simulation of a loop at compile time, one iteration after the other.
 struct IterationSimulation<'a> {
     /// The function that is compiled.
     function: &'a Function,
