@@ -128,8 +128,8 @@ fn is_single_zero_register(source: &CopySource) -> bool {
 /// at their places. Each source in registers suggests the window in which it would not move. `None` if no suggested window is in
 /// `available`, the registers that are free or held by dying sources.
 ///
-/// Example: `PACK %a, %b` with `%a` in R4 and `%b` in R7, both dying: `%a` suggests R4:R5 and `%b` suggests R6:R7. A window is only taken
-/// if all of it is free or held by dying sources.
+/// Example: `PACK %a, %b` with `%a` in R4 and `%b` in R7, both dying: `%a` suggests R4:R5 and `%b` suggests R6:R7. If another value is in
+/// R5 and R6 is free, R6:R7 is chosen, and only `%a` moves.
 fn window_with_fewest_moves(class: Class, sources: &[CopySource], available: &RegisterSet) -> Option<Reg> {
     let mut wishes: SmallVec<[(Reg, u32); 8]> = SmallVec::new();
     for source in sources {

@@ -2,9 +2,9 @@
 //!
 //! **Live-in lists, control flow and loops** come from [`oriole_ir::analysis`]. Only the collection of uses is done here
 //! ([`LiveIn::compute`] instead of `Liveness::compute`), for two reasons: the instructions that concern the file are listed anyway, so
-//! no second scan of all instructions is needed; and the lists for the ends of blocks, which would double the memory, have no reader.
-//! Next-use distances and the pressure of tuples have no counterpart among the analyses of the IR, and no execution frequencies are used:
-//! the nesting depth and the length of loop exits take their place.
+//! no second scan of all instructions is needed; and nothing reads the lists for the ends of blocks, which would double the memory.
+//! Next-use distances and the pressure of tuples have no counterpart among the analyses of the IR. Execution frequencies are not used:
+//! the nesting depth of loops, and the distance that each loop exit adds, take their place.
 //!
 //! **Next-use distances** are those of Braun and Hack 2009: the number of instructions to the next use along the shortest path, where an
 //! edge out of a loop counts as 100,000 instructions. So a value that a loop does not use looks far away inside it. Braun and Hack iterate
@@ -412,8 +412,8 @@ impl FileLiveness {
     }
 }
 
-/// Returns the register files of an instruction's operands; all register files for a call. Callers cache the result before the first file
-/// is allocated, so that it includes files whose operands have become physical registers since.
+/// Returns the register files of an instruction's operands; all register files for a call. The result is computed once, when the first file
+/// is allocated, so it includes the files of operands that are physical registers by now.
 fn register_files_of(function: &Function, inst: Inst) -> RegFileSet {
     let data = &function.insts[inst];
     let mut files = if data.is_machine(Opcode::CALL) { RegFileSet::ALL } else { RegFileSet::NONE };

@@ -112,7 +112,7 @@ impl RegisterFile {
         (self.occupant(register) == Some(part.value)).then_some(register)
     }
 
-    /// Frees the register of one part of a tuple, because the part is not read any more, while the rest of the tuple stays live.
+    /// Frees the register of one part of a tuple, because the part is not read any more. Other parts of the tuple are still live.
     pub fn release_part(&mut self, part: Part) {
         if let Some(register) = self.register_of_part(part) {
             self.free.insert(register, 1);
