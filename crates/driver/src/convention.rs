@@ -148,8 +148,8 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
     }
     if is_kernel {
         environment.clobbers.uniform = register_set_where(0..FIRST_KERNEL_ONLY_UNIFORM_REGISTER, |_| true);
-        // Threads of the warp that do not execute a call may execute other code meanwhile. Uniform registers are shared by the whole warp,
-        // so that code must only use those that device functions do not write.
+        // Threads of the warp that do not execute a call may execute other code of the kernel meanwhile. Uniform registers are shared by
+        // the whole warp, so a kernel may only use those that device functions do not write.
         environment.reserved.uniform = environment.clobbers.uniform;
     } else {
         environment.uniform_registers = u32::from(FIRST_KERNEL_ONLY_UNIFORM_REGISTER);
@@ -204,7 +204,7 @@ fn general_operand(first: u8, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::General, first: u16::from(first), count })
 }
 
-/// Inserts moves before each call that write the return address and, in a function with a dynamic stack, the callee's stack pointer. Each
+/// Before each call, inserts moves that write the return address and, in a function with a dynamic stack, the callee's stack pointer. Each
 /// call that represents a texture fetch by the threads of a quad is replaced by the instructions of the fetch.
 ///
 /// **Before**: physical registers. **After**: the return address is an operand of every call.

@@ -7,7 +7,8 @@ use oriole_support::Index;
 
 /// Redirects branches to blocks that contain only a jump (jump threading), then deletes branches to the next block of the layout.
 ///
-/// If `keeps_lines` is true, for debuggers, a branch that is the only code of a source line stays, such as that of `break;`.
+/// If `keeps_lines` is true, for debuggers, branches are not redirected, and a branch that is the only code of a source line, such as that
+/// of `break;`, is not deleted.
 pub fn run(function: &mut Function, keeps_lines: bool) {
     if !keeps_lines {
         thread_jumps(function);

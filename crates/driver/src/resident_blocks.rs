@@ -18,16 +18,17 @@ use crate::state::FunctionState;
 /// that limit is tried. It is also tried if the live registers fit below the limit. A larger excess is rarely due to the alignment of
 /// tuples alone.
 const MAX_EXCESS_REGISTERS: u32 = 16;
-/// The counterpart of [`MAX_EXCESS_REGISTERS`], in registers, for kernels that do not declare the size of their blocks. Their register
-/// target leaves no room for gaps between tuples, so an excess that is due to such gaps is small.
+/// The counterpart of [`MAX_EXCESS_REGISTERS`], in registers, for kernels that do not declare the size of their blocks. It is smaller,
+/// because for them the limits are those for one more warp on each scheduler, which are often only 8 registers apart: with 16, almost every
+/// allocation of up to 96 registers would be repeated.
 const MAX_EXCESS_REGISTERS_UNDECLARED: u32 = 6;
 /// Assumed number of registers that cannot be used because of gaps between aligned tuples.
 const TUPLE_GAP_REGISTERS: u32 = 8;
-/// In an allocation for more resident blocks, one additional instruction is acceptable for this number of instructions.
+/// In an allocation for more resident blocks, one additional instruction is acceptable for each group of this number of instructions.
 const INSTRUCTIONS_PER_EXTRA_MOVE: usize = 64;
 
 /// Returns whether the allocation of a function that is not allocated yet may need more registers than its register target (the number up
-/// to which the occupancy stays the same), because of gaps between tuples.
+/// to which the occupancy stays the same), because of gaps between tuples. Every scheduled kernel that declares its block size may.
 pub fn may_exceed_register_target(state: &FunctionState<'_>) -> bool {
     if state.launch.is_some() {
         return state.plan.is_some();

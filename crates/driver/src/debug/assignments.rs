@@ -21,8 +21,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The truth table of `PLOP3` for the conjunction of its sources. If two of them are `PT`, the result is the third one.
 const PLOP3_AND_TABLE: i64 = 0x80;
 
-/// Inserts a move for each assignment to a PTX register that would otherwise leave no machine instruction at which a debugger can stop.
-/// `registers` maps each PTX register to its value in the IR. The function is not in SSA form yet.
+/// Inserts a move for each assignment to a PTX register that would otherwise leave no machine instruction at which a debugger can stop, and
+/// for each guarded assignment. `registers` maps each PTX register to its value in the IR. The function is not in SSA form yet.
 pub fn run(function: &mut Function, registers: &FxHashMap<RegisterId, Value>) {
     let variables: FxHashSet<Value> = registers.values().copied().collect();
     let computed = find_computing_insts(function);
