@@ -23,7 +23,7 @@ const FIRST_PARTLY_CALLEE_SAVED_REG: u16 = 32;
 /// Minimum number of general registers that a launch provides for a device function or a function with calls.
 pub const MIN_ABI_REGISTERS: u32 = 22;
 
-/// Minimum number of general registers with which the register allocator can work, because calls have arguments in fixed registers.
+/// Minimum number of general registers for the register allocator in a function with calls, whose arguments are in fixed registers.
 pub const MIN_ALLOCATABLE_REGISTERS: u32 = 24;
 
 /// Minimum register limit of a function that calls functions for slow paths. With fewer registers the fixed registers of a call might cause
@@ -97,7 +97,7 @@ fn runtime_clobbers(name: &str) -> Clobbers {
     Clobbers { general, predicates: register_set_where(0..predicates, |_| true), ..Clobbers::NONE }
 }
 
-/// Returns the registers that a texture fetch which the four threads of a quad perform together overwrites.
+/// Returns the registers that a texture fetch by the four threads of a quad overwrites.
 fn quad_fetch_clobbers() -> Clobbers {
     let results = u16::from(QuadFetch::ABSENT)..u16::from(QuadFetch::COMPONENTS) + 4;
     let mut general = register_set_where(results, |_| true);

@@ -209,7 +209,7 @@ pub enum ScheduleModeChoice {
     On(ScheduleMode),
 }
 
-/// Which scheduler backend (implementation) is used.
+/// The choice of the scheduler backend (implementation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BackendChoice {
     /// The default backend for the kind of code ([`CodeKind::default_strategy`](crate::code_kind::CodeKind::default_strategy)).

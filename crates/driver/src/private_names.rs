@@ -1,9 +1,9 @@
-//! Gives the private symbols of modules that are compiled together different names.
+//! Gives different names to the private symbols of modules that are compiled together.
 //!
 //! A function or variable without a linkage directive is private to its module, so several modules may use one name for different things.
 //! In the file each symbol needs a name of its own. The first module with a private symbol of a name keeps the name, unless it is also the
-//! name of a symbol that is not private. In other modules the number of the module is appended (`table$1`). Variables of a function have
-//! names such as `table$x`, in which no digit follows the `$`.
+//! name of a symbol that is not private. In other modules the number of the module is appended (`table$1`). A variable of the function
+//! `table` has a name such as `table$x` in the file, which is different because no identifier starts with a digit.
 
 use std::borrow::Cow;
 

@@ -34,7 +34,7 @@
 //! ```
 //!
 //! If thread `k` does not take part, its round uses the operands of the first thread that does, so that the handle is always a valid one.
-//! The sequence is that of ptxas 13.0.88 for functions, without its branches.
+//! The sequence is that of ptxas 13.0.88 for device functions, without its branches.
 
 use oriole_ir::{Function, Guard, Inst, Location, Op, Opcode, Operand, OperandKind, RegFile, Role, Symbol};
 use oriole_isa::Symbols;

@@ -38,8 +38,8 @@ pub fn may_exceed_register_target(state: &FunctionState<'_>) -> bool {
 }
 
 /// Allocates registers for `before`, the function before allocation, so that more thread blocks are resident than with the allocation
-/// `found`, which has `instructions` instructions. Returns the allocated function and its allocation; `None` if that is not possible
-/// without spills and many moves.
+/// `found`, which has `instructions` instructions. Returns the allocated function and its allocation; `None` if that would need spills or
+/// many more instructions.
 pub fn allocate(before: &Function, found: &Allocation, instructions: usize, state: &FunctionState<'_>) -> Option<(Function, Allocation)> {
     if before.kind != FunctionKind::Kernel || found.spill_store_bytes + found.spill_load_bytes > 0 {
         return None;
@@ -71,15 +71,14 @@ pub fn has_more_resident_blocks(more_blocks: &FunctionState<'_>, found: &Functio
         && is_at_most_slightly_longer(&more_blocks.function, found.function.inst_count())
 }
 
-/// Returns whether a function has at most one instruction more than the number `instructions` for every [`INSTRUCTIONS_PER_EXTRA_MOVE`]
-/// instructions.
+/// Returns whether a function has at most a few more instructions than `instructions`: one more for every [`INSTRUCTIONS_PER_EXTRA_MOVE`].
 pub fn is_at_most_slightly_longer(function: &Function, instructions: usize) -> bool {
     function.inst_count() <= instructions + instructions / INSTRUCTIONS_PER_EXTRA_MOVE
 }
 
 /// Returns the maximum number of registers per thread with which more thread blocks of a function are resident, if an allocation with
-/// `registers_used` registers exceeds it by little, or if the registers that are live at once fit below it; otherwise `None`. If the block
-/// size is not declared, blocks with one warp on each scheduler are assumed.
+/// `registers_used` registers exceeds it only slightly, or if the registers that are live at once fit below it; otherwise `None`. If the
+/// block size is not declared, blocks with one warp on each scheduler are assumed.
 fn register_limit_of_function(registers_used: u32, state: &FunctionState<'_>) -> Option<u32> {
     let machine = state.input.hardware.machine;
     let one_warp_per_scheduler = LaunchResources { threads: machine.schedulers * machine.threads_per_warp, ..LaunchResources::default() };

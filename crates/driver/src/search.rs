@@ -139,10 +139,10 @@ const REGISTER_TARGET_REDUCTIONS: [i32; 3] = [2, 4, 8];
 /// that of `pressure`.
 const BACKENDS_TRIED_ON_SPILLS: [Backend; 2] = [Backend::PRESSURE, Backend::NEAR_SOURCE];
 
-/// Allocates registers for `scheduled`. If its instruction order causes spills, tries orders with fewer live registers. If they spill too,
-/// also allocates the original order of `state` and, as long as the best one spills, an order for few registers and, unless the function is
-/// large, those of [`BACKENDS_TRIED_ON_SPILLS`]. Returns the allocation with the least estimated spill traffic; among equals, the one with
-/// less estimated time.
+/// Allocates registers for `scheduled`. If its instruction order causes spills, tries orders with fewer live registers. If these spill too,
+/// the original order of `state` is allocated as well. As long as the best result spills, an order for few registers is tried and, unless
+/// the function is large, the orders of [`BACKENDS_TRIED_ON_SPILLS`]. Returns the allocation with the least estimated spill traffic; among
+/// equals, the one with less estimated time.
 fn allocate_avoiding_spills<'a>(
     state: &FunctionState<'a>,
     plan: SchedulePlan,

@@ -97,8 +97,8 @@ impl Accumulators {
     }
 }
 
-/// Divides the accumulators of a function that do not fit into the registers together into pieces that can be spilled separately, and
-/// returns the divided accumulators; see the module description.
+/// Divides accumulators into pieces that can be spilled separately, where the accumulators of a loop do not fit into the registers
+/// together. Returns the divided accumulators; see the module description.
 pub(crate) fn divide_accumulators(function: &mut Function, env: &AllocationEnvironment) -> Accumulators {
     let has_products = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| function.is_warpgroup_product(inst));
     if !function.layout.iter().any(has_products) {
@@ -141,8 +141,8 @@ struct AccumulatorWebs {
     parents: Vec<usize>,
     /// The webs (accumulators) by number. A web that was joined with one of a lower number is not used any more.
     webs: Vec<AccumulatorWeb>,
-    /// For each value of a web: whether it has to be divided into pieces. A value is not divided if a matrix product defines it and only a
-    /// matrix product of the same block, which adds to it, reads it.
+    /// For each value of a web: whether it has to be divided into pieces. A value that a matrix product defines is not divided if only a
+    /// product of the same block, which adds to the value, reads it.
     must_be_divided: FxHashMap<Value, bool>,
 }
 
@@ -263,7 +263,7 @@ impl AccumulatorWebs {
         (found, spare)
     }
 
-    /// Marks each web (accumulator) that has two values live at the same time as not divisible.
+    /// Marks each web (accumulator) as not divisible if two of its values are live at the same time.
     fn mark_overlapping_webs_indivisible(&mut self, function: &Function, flow: &ControlFlow) {
         let liveness = Liveness::compute_for(function, flow, |value| self.numbers.contains_key(&value));
         let mut live = SparseSet::new(function.values.len());

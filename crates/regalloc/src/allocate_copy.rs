@@ -69,7 +69,7 @@ impl RegisterAssigner<'_> {
         }
         let mut offset = 0;
         let sources = operands.iter().map(|operand| {
-            // The single source of a copy fills the result, also if it is a constant, whose width is not known otherwise.
+            // A copy with a single source fills the whole result from it. The width of a constant source is known only from the result.
             let width = if operands.len() == 1 { class.width } else { operand_width(operand) };
             let part = part_in_file(self.function, operand, self.inputs.file);
             let initial_register = part.and_then(|part| Some(self.registers.register_of(part.value)? + part.first));

@@ -66,7 +66,7 @@ pub(crate) struct RegisterAssigner<'a> {
     pub reservations: RegisterReservations,
     /// Registers that are kept free for elements of a tuple between the definitions of its first and its last element.
     pub pack_windows: PackWindows,
-    /// Number of registers of the current register file that the function needs at least, rounded up to an allocation unit of the hardware.
+    /// Minimum number of registers of the current register file that the function needs, rounded up to an allocation unit of the hardware.
     needed_registers: u32,
     /// The values that are live across calls of slow paths (functions for rare cases of an operation), and the registers that such calls
     /// overwrite.

@@ -262,9 +262,9 @@ impl RegisterAssigner<'_> {
         set
     }
 
-    /// Returns whether the transfers of an edge may be executed at the end of its predecessor, before the terminators, and so on the paths
-    /// to all successors. That is so if no terminator reads a register that the transfers write, and no other successor needs a value whose
-    /// register or slot they overwrite.
+    /// Returns whether the transfers of an edge may be executed at the end of its predecessor, before the terminators. They are then
+    /// executed on the paths to all successors. That is allowed if no terminator reads a register that the transfers write, and no other
+    /// successor needs a value whose register or slot they overwrite.
     fn can_place_transfers_at_end(&self, from: Block, to: Block, transfers: &EdgeTransfers) -> bool {
         let written_registers = transfers.written_registers();
         if written_registers.and(&self.registers_read_by_terminators(from)) != RegisterSet::EMPTY {

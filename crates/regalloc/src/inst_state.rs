@@ -247,7 +247,7 @@ impl RegisterAssigner<'_> {
         AllocateError::Limit { inst: state.inst, file: self.inputs.file, available: self.inputs.env.limit(self.inputs.file) }
     }
 
-    /// Returns the source that is tied to a result, that is, shares the register of the result; `None` if there is none.
+    /// Returns the source that is tied to a result (it shares the register of the result); `None` if there is none.
     pub(crate) fn tied_source(&self, state: &InstAllocationState, result: &ResultState) -> Option<Operand> {
         self.function.tied_to(state.inst, result.operand).copied()
     }

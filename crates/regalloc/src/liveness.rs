@@ -282,7 +282,7 @@ impl FileLiveness {
 
     /// Computes, for each block and each value that is live at its start, the distance to the next use.
     fn compute_live_in_next_uses(&mut self, function: &Function, flow: &ControlFlowAndLoops) {
-        // First the next uses in the block itself, which are exact and not changed later.
+        // First, finds the next uses in the block itself, which are exact and not changed later.
         let mut own_uses = vec![NextUse::NEVER; self.live_in.all().len()];
         let mut nearest = std::mem::take(&mut self.scratch_next_uses);
         for &block in flow.reverse_post_order() {
@@ -298,8 +298,8 @@ impl FileLiveness {
         }
         self.live_in_next_uses.clear();
         self.live_in_next_uses.extend(own_uses.iter().map(|&own_use| own_use.min(NextUse::FARTHEST)));
-        // Then the next uses in later blocks, visited in post-order. The second pass propagates distances over back edges to the blocks of
-        // a loop.
+        // Then finds the next uses in later blocks, which are visited in post-order. The second pass propagates distances over back edges
+        // to the blocks of a loop.
         let rounds = if flow.loops.is_empty() { 1 } else { 2 };
         for _ in 0..rounds {
             for &block in flow.reverse_post_order().iter().rev() {

@@ -76,9 +76,9 @@ pub(crate) fn first_wait_for_all_products(function: &Function, insts: &[Inst]) -
     insts.iter().position(is_full_wait).unwrap_or(insts.len())
 }
 
-/// Returns the blocks after `block` that it dominates, up to the first wait for the matrix products that run at the end of `block`. Each
-/// comes with the position of the wait or, without one, of the first terminator. A `KEEP` is to be inserted at all these positions, so that
-/// it is the next use of the operands on every path.
+/// Returns the blocks after `block` that it dominates, at most [`MAX_BLOCKS_KEEPING_OPERANDS`], up to the first wait for the matrix
+/// products that run at the end of `block`. Each comes with the position of the wait or, without one, of the first terminator. A `KEEP` is
+/// to be inserted at all these positions, so that it is the next use of the operands on every path.
 fn blocks_up_to_wait(function: &Function, flow: &ControlFlow, dominators: &Dominators, block: Block) -> Vec<(Block, usize)> {
     let mut found: Vec<(Block, usize)> = Vec::new();
     // Blocks at whose end the matrix products still run and whose successors are not visited yet.

@@ -191,7 +191,8 @@ impl RegisterFile {
     }
 
     /// Returns the aligned window (consecutive registers) for a value of `class`, within a set of registers, that is cheapest to clear; the
-    /// lowest one among equals. `cost` returns the cost of clearing a window that holds these values, or `None` if it must not be cleared.
+    /// lowest one among equals. `cost` returns the cost of clearing a window that holds the given values, or `None` if it must not be
+    /// cleared.
     pub fn cheapest_window(
         &self,
         class: Class,

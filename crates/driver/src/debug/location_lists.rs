@@ -1,4 +1,4 @@
-//! Corrects the location lists of variables by the control flow.
+//! Finds the statements at which the location list of a variable names the wrong PTX register, by following the control flow.
 //!
 //! nvcc's location lists go by address: from the label after an assignment on, a variable is in the PTX register that was assigned, up to
 //! the next label at which it is assigned. Code after a branch that leaves a loop iteration is not reached from the statement before it:
