@@ -96,9 +96,9 @@ pub(crate) struct RegisterFileInst {
     pub has_tied: bool,
     /// Whether the instruction has operands in fixed registers, in any register file.
     pub has_fixed: bool,
-    /// The values of the register file that the instruction reads: a range of `Liveness::accesses`.
+    /// The values of the register file that the instruction reads: a range of `FileLiveness::accesses`.
     reads: ListRange,
-    /// The values of the register file that the instruction writes: a range of `Liveness::accesses`.
+    /// The values of the register file that the instruction writes: a range of `FileLiveness::accesses`.
     writes: ListRange,
 }
 
