@@ -2,12 +2,12 @@
 //! auto`).
 //!
 //! The choice names the strategies that may be better than the default for this kind of code, the most likely one last. Each of them is
-//! compiled through register allocation and phase 110, and the best [`score`](oriole_sched::score) wins; of equal ones the first, which is
-//! the default. So a poor choice costs compile time, but never a worse estimated result.
+//! compiled through register allocation and phase 110, and the best [`score`](oriole_sched::score) wins; if scores are equal, the earlier
+//! strategy wins. So a poor choice costs compile time, but never a worse estimated result.
 //!
 //! | code | strategies |
 //! |---|---|
-//! | -O0, -O1 if a scheduling mode is given, or more than [`MAX_INSTRUCTIONS_TO_COMPARE`] instructions | the default |
+//! | -O0 and -O1 (if a scheduling mode is given); more than [`MAX_INSTRUCTIONS_TO_COMPARE`] instructions | the default |
 //! | every other function | the default, `c`, `critical-path`, `combined` |
 //! | with several blocks | also `global` |
 //! | with a loop of one block | also `software-pipelining`, `loop-aware` |

@@ -1,8 +1,9 @@
-//! Gives the private symbols of modules that are compiled together different names.
+//! Gives different names to the private symbols of modules that are compiled together.
 //!
 //! A function or variable without a linkage directive is private to its module, so several modules may use one name for different things.
-//! In the file each symbol needs a name of its own: the first module keeps the name, unless it is visible somewhere; in other modules the
-//! number of the module is appended (`table$1`; no identifier of PTX in a function's scope has this form).
+//! In the file each symbol needs a name of its own. The first module with a private symbol of a name keeps the name, unless it is also the
+//! name of a symbol that is not private. In other modules the number of the module is appended (`table$1`). A variable of the function
+//! `table` has a name such as `table$x` in the file, which is different because no identifier starts with a digit.
 
 use std::borrow::Cow;
 
@@ -66,7 +67,7 @@ fn rename_symbols(module: &mut Module, names: &FxHashMap<Name, Name>) {
     }
 }
 
-/// Calls `change` with each symbol name in an initial value, which it may change.
+/// Calls `change` on each symbol name in an initial value.
 fn rename_in_initializer(initializer: &mut Initializer, change: &impl Fn(&mut Name)) {
     match initializer {
         Initializer::Address { symbol, .. } => change(symbol),

@@ -2,7 +2,7 @@
 //!
 //! **Input:** the values in registers at the start and end of each block. **Output:** for each edge, code that brings every live-in value
 //! and every phi of the successor into the register or slot where the successor expects it. Braun and Hack 2009 call this coupling code;
-//! Wimmer and Franz 2010 ("Linear Scan Register Allocation on SSA Form") call it resolution and also replace the phis here.
+//! Wimmer and Franz 2010 ("Linear Scan Register Allocation on SSA Form") call it resolution, a step that also replaces the phis.
 //!
 //! The code of an edge is placed
 //!
@@ -102,7 +102,7 @@ impl EdgeTransfers {
         set
     }
 
-    /// Returns whether a transfer reads the spill slot of a phi in memory; the phi's own store does not count.
+    /// Returns whether a transfer reads the spill slot of a phi in memory; a phi that is its own source does not count.
     fn reads_slot_of(&self, phi: Value) -> bool {
         self.reloads.iter().any(|reload| reload.part.value == phi)
             || self.memory_phis.iter().any(|other| other.phi != phi && other.source.value() == Some(phi))
@@ -220,8 +220,8 @@ impl RegisterAssigner<'_> {
         transfers
     }
 
-    /// Returns whether the spill slot of a phi already has the content of a source, because it is the slot of the source too and the source
-    /// has been stored.
+    /// Returns whether the spill slot of a phi already has the content of a source: the source is the phi itself, or it shares the slot of
+    /// the phi and has been stored.
     fn slot_has_content_of(&self, phi: Value, source: &Operand) -> bool {
         let frame = &self.spills.frame;
         source.part().is_some_and(|part| {
@@ -262,9 +262,9 @@ impl RegisterAssigner<'_> {
         set
     }
 
-    /// Returns whether the transfers of an edge may be executed at the end of its predecessor, before the terminators, and so on the paths
-    /// to all successors. That is so if no terminator reads a register that the transfers write, and no other successor needs a value whose
-    /// register or slot they overwrite.
+    /// Returns whether the transfers of an edge may be executed at the end of its predecessor, before the terminators. They are then
+    /// executed on the paths to all successors. That is allowed if no terminator reads a register that the transfers write, and no other
+    /// successor needs a value whose register or slot they overwrite.
     fn can_place_transfers_at_end(&self, from: Block, to: Block, transfers: &EdgeTransfers) -> bool {
         let written_registers = transfers.written_registers();
         if written_registers.and(&self.registers_read_by_terminators(from)) != RegisterSet::EMPTY {

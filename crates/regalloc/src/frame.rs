@@ -42,7 +42,7 @@ enum TransferDirection {
 pub(crate) struct SpillFrame {
     /// The register with the stack pointer, which slots are addressed from.
     stack_pointer: Reg,
-    /// For each value that shares the spill slot of another value: that value, the owner of the slot.
+    /// For each value that shares the spill slot of another value: the owner of the slot.
     pub owners: FxHashMap<Value, Value>,
     /// For each value that owns a spill slot: the offset of the slot in bytes from the stack pointer.
     pub slots: FxHashMap<Value, u32>,
@@ -57,8 +57,8 @@ pub(crate) struct SpillFrame {
 }
 
 impl SpillFrame {
-    /// Creates the frame of a function that has no spill slots yet. `owners` maps each value that shares the slot of another value to that
-    /// value.
+    /// Creates the frame of a function that has no spill slots yet. `owners` maps each value that shares a slot with others to the value
+    /// that owns the slot.
     pub fn new(stack_pointer: Reg, owners: FxHashMap<Value, Value>) -> SpillFrame {
         SpillFrame {
             stack_pointer,
@@ -71,7 +71,7 @@ impl SpillFrame {
         }
     }
 
-    /// Forgets the private slots of the previous register file. The statistics are kept.
+    /// Forgets the slots that belong to no value, since the previous register file no longer uses them. The statistics are kept.
     pub fn start_register_file(&mut self) {
         self.unowned_slots.clear();
         self.emergency_slot_offset = None;
