@@ -109,10 +109,10 @@ fn quad_fetch_clobbers() -> Clobbers {
 /// registers that it may clobber. `limit` is the maximum number of general registers.
 fn runtime_environment(name: &str, hardware: &Hardware<'_>, limit: u32) -> AllocationEnvironment {
     let mut environment = AllocationEnvironment::new_for_machine(hardware.machine, hardware.target, limit);
-    let lost = runtime_clobbers(name);
+    let clobbered = runtime_clobbers(name);
     environment.reserved = Clobbers {
-        general: register_set_where(0..256, |register| !lost.general.has(Reg::new(register))),
-        predicates: register_set_where(0..8, |register| !lost.predicates.has(Reg::new(register))),
+        general: register_set_where(0..256, |register| !clobbered.general.has(Reg::new(register))),
+        predicates: register_set_where(0..8, |register| !clobbered.predicates.has(Reg::new(register))),
         ..Clobbers::ALL
     };
     environment

@@ -201,7 +201,7 @@ fn functions_waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
 }
 
 /// Assumed number of cycles for each PTX instruction of a called function, to estimate the cost of a call.
-const CYCLES_PER_STATEMENT: u32 = 5;
+const ASSUMED_CYCLES_PER_PTX_INSTRUCTION: u32 = 5;
 
 /// Returns the estimated execution time of each function of a module in cycles, including everything that it calls.
 fn call_costs(index: &FunctionIndex<'_>) -> CallCosts {
@@ -214,7 +214,7 @@ fn call_costs(index: &FunctionIndex<'_>) -> CallCosts {
     let callees = module.functions.iter().filter_map(|function| {
         let body = function.body.as_deref()?;
         let has_calls = has_calls(module, function);
-        let own_cycles = CYCLES_PER_STATEMENT.saturating_mul(body.instructions.len() as u32);
+        let own_cycles = ASSUMED_CYCLES_PER_PTX_INSTRUCTION.saturating_mul(body.instructions.len() as u32);
         let calls = referenced_functions(function).filter(|_| has_calls).map(|id| index.resolve_alias(module.functions[id].name));
         let calls = calls.map(|name| module.name(name).to_owned()).collect();
         Some(CallNode { name: module.name(function.name).to_owned(), own_cycles, calls })

@@ -2,8 +2,9 @@
 //!
 //! A function or variable without a linkage directive is private to its module, so several modules may use one name for different things.
 //! In the file each symbol needs a name of its own. The first module with a private symbol of a name keeps the name, unless it is also the
-//! name of a symbol that is not private. In other modules the number of the module is appended (`table$1`). A variable of the function
-//! `table` has a name such as `table$x` in the file, which is different because no identifier starts with a digit.
+//! name of a symbol that is not private. In other modules the number of the module is appended (`table$1`), and underscores if a module has
+//! a symbol of that name. A variable of the function `table` has a name such as `table$x` in the file, which is different because no
+//! identifier starts with a digit.
 
 use std::borrow::Cow;
 
@@ -18,6 +19,7 @@ pub fn with_distinct_names<'m>(modules: &[&'m Module]) -> Vec<Cow<'m, Module>> {
     if modules.len() < 2 {
         return copies;
     }
+    let used: FxHashSet<&str> = modules.iter().flat_map(|module| symbols(module)).map(|symbol| symbol.0).collect();
     let visible: FxHashSet<&str> =
         modules.iter().flat_map(|module| symbols(module)).filter(|symbol| !symbol.2).map(|symbol| symbol.0).collect();
     let mut taken: FxHashSet<&str> = visible;
@@ -29,10 +31,19 @@ pub fn with_distinct_names<'m>(modules: &[&'m Module]) -> Vec<Cow<'m, Module>> {
         }
         let copy = copies[number].to_mut();
         let names: FxHashMap<Name, Name> =
-            renamed.into_iter().map(|(text, name)| (name, copy.names.intern(&format!("{text}${number}")))).collect();
+            renamed.into_iter().map(|(text, name)| (name, copy.names.intern(&unused_name(text, number, &used)))).collect();
         rename_symbols(copy, &names);
     }
     copies
+}
+
+/// Returns the new name of a private symbol of module `number`, which is none of the `used` names.
+fn unused_name(text: &str, number: usize, used: &FxHashSet<&str>) -> String {
+    let mut name = format!("{text}${number}");
+    while used.contains(name.as_str()) {
+        name.push('_');
+    }
+    name
 }
 
 /// Returns the functions and variables at module scope, as (name as text, interned name, whether the symbol is private to the module).

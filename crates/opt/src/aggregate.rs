@@ -241,13 +241,13 @@ impl AtomicAggregator {
     fn choose_combination(&self, function: &Function, inst: Inst, atomic: &CombinableAtomic) -> Option<OperandCombination> {
         let mut address = function.sources(inst).iter().filter(|operand| matches!(operand.role, Role::Bracket(_)));
         let is_equal = |operand: &Operand| self.equal_values.is_equal(operand);
-        let is_guarded_well = function.insts[inst].guard.is_none_or(|guard| match guard.kind {
+        let has_usable_guard = function.insts[inst].guard.is_none_or(|guard| match guard.kind {
             OperandKind::Value(part) => {
                 function.values[part.value].file == RegFile::Predicate && !self.likely_selects_one_thread(function, guard)
             }
             _ => false,
         });
-        if !address.all(is_equal) || !is_guarded_well {
+        if !address.all(is_equal) || !has_usable_guard {
             return None;
         }
         let is_read = atomic.old_value.is_some();

@@ -131,12 +131,12 @@ fn reload_tied_constants(function: &mut Function, definitions: &Definitions) -> 
     let is_tied = |operand: &Operand| matches!(operand.role, Role::Tied(_));
     let has_ties = |&inst: &Inst| function.sources(inst).iter().any(is_tied);
     let mut reads = vec![0_u32; function.values.len()];
-    let mut homes: Vec<Option<Block>> = vec![None; function.values.len()];
+    let mut defining_blocks: Vec<Option<Block>> = vec![None; function.values.len()];
     let mut tied: Vec<(Block, Inst)> = Vec::new();
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
             for_each_read_value(function, inst, |value| reads[value.position()] += 1);
-            function.defined(inst).for_each(|value| homes[value.position()] = Some(block));
+            function.defined(inst).for_each(|value| defining_blocks[value.position()] = Some(block));
         }
         tied.extend(function.blocks[block].insts.iter().copied().filter(has_ties).map(|inst| (block, inst)));
     }
@@ -150,7 +150,7 @@ fn reload_tied_constants(function: &mut Function, definitions: &Definitions) -> 
                 continue;
             };
             let is_word = function.values[part.value].file == RegFile::General && function.values[part.value].width == 1;
-            let is_shared = reads[part.value.position()] > 1 || homes[part.value.position()] != Some(block);
+            let is_shared = reads[part.value.position()] > 1 || defining_blocks[part.value.position()] != Some(block);
             if !is_word || !is_shared {
                 continue;
             }

@@ -34,7 +34,7 @@ use crate::remarks::Remarks;
 use crate::straighten;
 
 /// Maximum number of rounds over all branches. In the second round, an arm may contain instructions of branches converted in the first.
-const CONVERSION_ROUNDS: usize = 2;
+const MAX_CONVERSION_ROUNDS: usize = 2;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -56,7 +56,7 @@ pub fn run_and_record_remarks(function: &mut Function, hardware: &Hardware<'_>, 
     let costs = hardware.costs;
     let limits = ArmInstLimits { without_loads: costs.taken_branch as usize, with_loads: costs.diverging_branch as usize };
     let mut stats = Stats::default();
-    for _ in 0..CONVERSION_ROUNDS {
+    for _ in 0..MAX_CONVERSION_ROUNDS {
         remarks.forget_missed(PASS_NAME);
         let converted = convert_all_branches(function, hardware.target, limits, remarks);
         stats.branches += converted;

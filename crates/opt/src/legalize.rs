@@ -153,8 +153,8 @@ impl Legalizer {
             return Ok(planned);
         }
         let width_and_role = |operand: &Operand| {
-            let has_place = matches!(operand.role, Role::Tied(_) | Role::Fixed(_));
-            operand.part().map_or(0, |part| u32::from(part.count)) | u32::from(has_place) << 8
+            let is_tied_or_fixed = matches!(operand.role, Role::Tied(_) | Role::Fixed(_));
+            operand.part().map_or(0, |part| u32::from(part.count)) | u32::from(is_tied_or_fixed) << 8
         };
         let widths = draft.operands.iter().map(width_and_role).chain(std::iter::once(draft.result_count as u32));
         let rewrite_key: Box<[u32]> = shape.iter().copied().chain(widths).collect();

@@ -53,9 +53,9 @@ pub fn run(function: &mut Function, target: Target) -> usize {
 fn share_tuples_in_block(function: &mut Function, def_use: &DefUse, block: Block) -> usize {
     // Maps the first elements of each tuple (two or more, but not all) to the first pack of the block that starts with these elements.
     let mut longer: FxHashMap<TupleElements, Inst> = FxHashMap::default();
-    let mut places: FxHashMap<Inst, usize> = FxHashMap::default();
-    for (place, &inst) in function.blocks[block].insts.iter().enumerate() {
-        places.insert(inst, place);
+    let mut positions: FxHashMap<Inst, usize> = FxHashMap::default();
+    for (position_in_block, &inst) in function.blocks[block].insts.iter().enumerate() {
+        positions.insert(inst, position_in_block);
         let Some(elements) = shareable_tuple_elements(function, def_use, inst) else { continue };
         for width in 2..elements.len() {
             longer.entry(TupleElements::from_slice(&elements[..width])).or_insert(inst);
@@ -68,12 +68,14 @@ fn share_tuples_in_block(function: &mut Function, def_use: &DefUse, block: Block
     let mut moved_before: FxHashMap<Inst, Vec<Inst>> = FxHashMap::default();
     let mut is_moved: FxHashMap<Inst, usize> = FxHashMap::default();
     let mut shared = 0;
-    for (place, inst) in function.blocks[block].insts.clone().into_iter().enumerate() {
+    for (position_in_block, inst) in function.blocks[block].insts.clone().into_iter().enumerate() {
         let Some(elements) = shareable_tuple_elements(function, def_use, inst) else { continue };
         let Some(&long) = longer.get(&elements).filter(|&&long| is_aligned_at_least_as(function, long, inst)) else { continue };
-        if is_moved.get(&long).copied().unwrap_or(places[&long]) > place {
-            let Some(moved) = insts_to_move_for_pack(function, &definitions, &places, &is_moved, long, place) else { continue };
-            moved.iter().for_each(|&moved| _ = is_moved.insert(moved, place));
+        if is_moved.get(&long).copied().unwrap_or(positions[&long]) > position_in_block {
+            let Some(moved) = insts_to_move_for_pack(function, &definitions, &positions, &is_moved, long, position_in_block) else {
+                continue;
+            };
+            moved.iter().for_each(|&moved| _ = is_moved.insert(moved, position_in_block));
             moved_before.entry(inst).or_default().extend(moved);
         }
         let Some(tuple) = function.results(long)[0].value() else { continue };
@@ -127,20 +129,20 @@ fn definitions_in_block(function: &Function, block: Block) -> FxHashMap<oriole_i
     insts.iter().flat_map(|&inst| function.defined(inst).map(move |value| (value, inst)).collect::<SmallVec<[_; 4]>>()).collect()
 }
 
-/// Returns the instructions to move so that `pack` can be executed at position `place` of the block: the moves of constants that the pack
-/// reads, then the pack. `None` if the pack reads another value that is computed after `place`.
+/// Returns the instructions to move so that `pack` can be executed at position `position_in_block` of the block: the moves of constants that the pack
+/// reads, then the pack. `None` if the pack reads another value that is computed after `position_in_block`.
 fn insts_to_move_for_pack(
     function: &Function,
     definitions: &FxHashMap<oriole_ir::Value, Inst>,
-    places: &FxHashMap<Inst, usize>,
+    positions: &FxHashMap<Inst, usize>,
     is_moved: &FxHashMap<Inst, usize>,
     pack: Inst,
-    place: usize,
+    position_in_block: usize,
 ) -> Option<SmallVec<[Inst; 4]>> {
     let mut moved: SmallVec<[Inst; 4]> = SmallVec::new();
     for source in function.sources(pack) {
         let Some(&definition) = source.value().and_then(|value| definitions.get(&value)) else { continue };
-        if is_moved.get(&definition).copied().unwrap_or(places[&definition]) < place || moved.contains(&definition) {
+        if is_moved.get(&definition).copied().unwrap_or(positions[&definition]) < position_in_block || moved.contains(&definition) {
             continue;
         }
         let data = &function.insts[definition];

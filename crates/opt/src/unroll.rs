@@ -370,7 +370,7 @@ fn unroll_by_divisor(function: &mut Function, old_loop: &UnrollableLoop, factor:
     let tested = if old_loop.tests_exit_at_end() { factor - 1 } else { 0 };
     let new = UnrolledLoop::create(function, old_loop, factor, Some(tested));
     let header = new.copies[0].block(old_loop.header);
-    let last = new.last();
+    let last = new.last_copy();
     redirect_branches(function, last.block(old_loop.latch), last.block(old_loop.header), header);
     new.add_header_phi_sources(function, old_loop);
     redirect_branches(function, old_loop.entries[0], old_loop.header, header);
@@ -385,7 +385,7 @@ fn unroll_with_remainder(function: &mut Function, definitions: &Definitions, old
     let (start, next) =
         (old_loop.entry_phi_source(function, counting.counter())?, old_loop.latch_phi_source(function, counting.counter())?);
     let new = UnrolledLoop::create(function, old_loop, factor, None);
-    let last = new.last();
+    let last = new.last_copy();
     let (header, latch) = (new.copies[0].block(old_loop.header), last.block(old_loop.latch));
     let (mut before, mut end) = (Vec::new(), Vec::new());
     let tests = omitted_exit_tests(old_loop, factor);

@@ -131,14 +131,14 @@ fn is_single_zero_register(source: &CopySource) -> bool {
 /// Example: `PACK %a, %b` with `%a` in R4 and `%b` in R7, both dying: `%a` suggests R4:R5 and `%b` suggests R6:R7. If another value is in
 /// R5 and R6 is free, R6:R7 is chosen, and only `%a` moves.
 fn window_with_fewest_moves(class: Class, sources: &[CopySource], available: &RegisterSet) -> Option<Reg> {
-    let mut wishes: SmallVec<[(Reg, u32); 8]> = SmallVec::new();
+    let mut suggestions: SmallVec<[(Reg, u32); 8]> = SmallVec::new();
     for source in sources {
         let place = source.initial_register.and_then(|at| at.checked_sub(source.offset));
         let Some(place) = place.filter(|place| place.is_aligned(class.align) && available.has_all(*place, class.width)) else { continue };
-        match wishes.iter_mut().find(|hinted_register| hinted_register.0 == place) {
+        match suggestions.iter_mut().find(|hinted_register| hinted_register.0 == place) {
             Some(hinted_register) => hinted_register.1 += u32::from(operand_width(&source.operand)),
-            None => wishes.push((place, u32::from(operand_width(&source.operand)))),
+            None => suggestions.push((place, u32::from(operand_width(&source.operand)))),
         }
     }
-    wishes.iter().max_by_key(|hinted_register| hinted_register.1).map(|hinted_register| hinted_register.0)
+    suggestions.iter().max_by_key(|hinted_register| hinted_register.1).map(|hinted_register| hinted_register.0)
 }

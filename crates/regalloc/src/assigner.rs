@@ -279,20 +279,20 @@ impl<'a> RegisterAssigner<'a> {
         }
         if let Some(avoided) = self.in_flight.ldgsts_reads().filter(|_| class.file == RegFile::General) {
             let in_use = free.and(&RegisterSet::first_n(self.hints.used_register_end().into())).without(&avoided);
-            let has_wish = self.hints.hinted_register(value).is_some();
-            if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &in_use) {
+            let has_hint = self.hints.hinted_register(value).is_some();
+            if !has_hint && let Some(place) = self.hints.choose_registers(value, class, &in_use) {
                 return Some(place);
             }
         }
         if let Some(preferred) = self.live_across_slow_calls.preferred_registers(value, free, self.hints.used_register_end()) {
-            let has_wish = self.hints.hinted_register(value).is_some_and(|place| free.has_all(place, class.width));
-            if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &preferred) {
+            let has_hint = self.hints.hinted_register(value).is_some_and(|place| free.has_all(place, class.width));
+            if !has_hint && let Some(place) = self.hints.choose_registers(value, class, &preferred) {
                 return Some(place);
             }
         }
         if let Some(choice) = self.reservations.candidate_registers(value, free, self.hints.used_register_end()) {
-            let has_wish = self.hints.hinted_register(value).is_some_and(|place| choice.unreserved.has_all(place, class.width));
-            if !has_wish
+            let has_hint = self.hints.hinted_register(value).is_some_and(|place| choice.unreserved.has_all(place, class.width));
+            if !has_hint
                 && class.width == 1
                 && let Some(place) = self.hints.choose_registers(value, class, &choice.preferred)
             {

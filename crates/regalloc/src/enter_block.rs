@@ -83,9 +83,10 @@ impl RegisterAssigner<'_> {
         // loop.
         let most = body.iter().map(|&inside| self.inputs.liveness.pressure[inside]).max().unwrap_or(0);
         // Values that are in no register before the loop, and are not used in the loop, need no register in it.
-        let in_memory = |value: &&Value| self.registers.register_of(**value).is_none() && self.walk.next_use[**value].is_after_loop();
+        let needs_no_register =
+            |value: &&Value| self.registers.register_of(**value).is_none() && self.walk.next_use[**value].is_after_loop();
         let dropped: u32 =
-            self.inputs.liveness.live_in(header).iter().filter(in_memory).map(|&value| u32::from(self.class_of(value).width)).sum();
+            self.inputs.liveness.live_in(header).iter().filter(needs_no_register).map(|&value| u32::from(self.class_of(value).width)).sum();
         match most.saturating_sub(self.registers.usable.count() + dropped) {
             0 => self.reload_for_loop(header),
             excess => self.evict_for_loop(excess),

@@ -327,7 +327,7 @@ impl FileLiveness {
     ) {
         let length = function.blocks[block].insts.len() as u32;
         let depth = flow.loops.depth(block);
-        let way_to = |next: Block| length + if flow.loops.depth(next) < depth { LOOP_EXIT_DISTANCE } else { 0 };
+        let distance_to = |next: Block| length + if flow.loops.depth(next) < depth { LOOP_EXIT_DISTANCE } else { 0 };
         let mut note = |value: Value, next: NextUse| {
             let known = &mut nearest[value];
             if known.is_never() {
@@ -336,13 +336,13 @@ impl FileLiveness {
             *known = (*known).min(next.min(NextUse::FARTHEST));
         };
         for &next in flow.graph.successors(block) {
-            let way = way_to(next);
+            let distance = distance_to(next);
             for (&value, first_use) in self.live_in(next).iter().zip(self.live_in_next_uses(next)) {
-                note(value, first_use.relative_to_earlier(way));
+                note(value, first_use.relative_to_earlier(distance));
             }
         }
         for &(next, value) in self.phi_sources.get(block) {
-            note(value, NextUse::at(way_to(next)));
+            note(value, NextUse::at(distance_to(next)));
         }
     }
 

@@ -62,12 +62,12 @@ pub enum OrderViolation {
 impl fmt::Display for OrderViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OrderViolation::NotAPermutation => f.write_str("the new order has not the same instructions"),
+            OrderViolation::NotAPermutation => f.write_str("the new order does not have the same instructions"),
             OrderViolation::Read { item, register } => write!(f, "instruction {item} reads register {register} from another writer"),
             OrderViolation::LastWriter { register } => write!(f, "register {register} has another last writer"),
-            OrderViolation::Memory { item } => write!(f, "instruction {item} is on the other side of an access that it may meet"),
-            OrderViolation::Order { item } => write!(f, "instruction {item} is on the other side of a fence or barrier"),
-            OrderViolation::SchedBarrier { item } => write!(f, "instruction {item} is on the other side of a wall"),
+            OrderViolation::Memory { item } => write!(f, "instruction {item} was moved across an access to memory that it may overlap"),
+            OrderViolation::Order { item } => write!(f, "instruction {item} was moved across a fence or barrier"),
+            OrderViolation::SchedBarrier { item } => write!(f, "instruction {item} was moved across a scheduling barrier"),
         }
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn busiest_unit_cycles(items: &[Item], costs: &ResourceCosts) -> f64 
     let mut busy = [0; UNITS];
     let mut issued = 0;
     for item in items.iter().filter(|item| item.opcode.is_some()) {
-        busy[costs.unit(item.class)] += costs.cycles(item.class).max(1);
+        busy[costs.unit_index(item.class)] += costs.cycles(item.class).max(1);
         issued += 1;
     }
     f64::from(busy.into_iter().max().unwrap_or(0).max(issued))

@@ -379,23 +379,23 @@ impl ScoreboardScan<'_> {
         }
         // If two instructions share a scoreboard, the earlier of their two waits lasts until both are done. `late` is the number of cycles
         // by which it gets longer.
-        let (place, later) = (theirs.min(next), theirs.max(next));
+        let (earlier, later) = (theirs.min(next), theirs.max(next));
         let (own, other) =
             if theirs < next { (board.ready_cycle, candidate.ready_cycle) } else { (candidate.ready_cycle, board.ready_cycle) };
-        let mut late = other - own.max(place as i64 * CYCLES_PER_INST);
-        let weight = self.cycle_weight(place);
+        let mut late = other - own.max(earlier as i64 * CYCLES_PER_INST);
+        let weight = self.cycle_weight(earlier);
         if weight == self.cycle_weight(later) {
-            late = late.min((later - place) as i64 * CYCLES_PER_INST);
+            late = late.min((later - earlier) as i64 * CYCLES_PER_INST);
         }
         (late.max(0).saturating_mul(weight), 2, late, other_kind, board.free_since)
     }
 
     /// Returns the weight of a cycle at a position of the code: the assumed number of executions, which is the assumed trip count of loops
     /// to the power of the loop depth (limited to `loop_levels`).
-    fn cycle_weight(&self, place: usize) -> i64 {
+    fn cycle_weight(&self, earlier: usize) -> i64 {
         let facts = &self.rules.facts;
         let model = LoopModel { trip_count: facts.loop_weight, max_depth: facts.loop_levels };
         // The cast is exact up to 2^53 and saturates beyond 2^63; only an unusual hardware profile reaches such values.
-        model.executions(self.control_flow.depth(place)) as i64
+        model.executions(self.control_flow.depth(earlier)) as i64
     }
 }

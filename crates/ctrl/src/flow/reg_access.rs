@@ -106,7 +106,7 @@ pub struct InstAccesses {
     /// Whether the encoding form of the instruction can name a read barrier.
     pub can_set_read_barrier: bool,
     /// The in-flight instructions that the instruction waits for, in addition to those that it depends on through registers.
-    pub drain: AdditionalWaits,
+    pub additional_waits: AdditionalWaits,
     /// Whether the next instruction has to wait until this one is complete, even without a register dependence.
     pub is_fence: bool,
     /// Whether the instruction is a load or atomic operation that an acquire has to wait for, even without a destination register.
@@ -146,7 +146,7 @@ impl InstAccesses {
             late_reads: false,
             can_set_write_barrier: instruction.may_set_write_barrier() && !instruction.opcode.is_warpgroup_product(),
             can_set_read_barrier: instruction.may_set_read_barrier() && !instruction.opcode.is_warpgroup_product(),
-            drain: additional_waits_of(instruction, wants.waits_for_all_in_flight),
+            additional_waits: additional_waits_of(instruction, wants.waits_for_all_in_flight),
             is_fence: wants.next_waits || changes_shared_barrier(instruction),
             is_load: LOADS_BEFORE_ACQUIRE.contains(&instruction.opcode),
             ends_group: ends_product_group(instruction),
@@ -200,7 +200,7 @@ impl InstAccesses {
 
     /// Returns whether this is `WARPGROUP.ARRIVE`, the fence between ordinary accesses and matrix products of a warpgroup.
     fn is_product_fence(&self) -> bool {
-        self.opcode == Opcode::WARPGROUP && self.drain == AdditionalWaits::Nothing
+        self.opcode == Opcode::WARPGROUP && self.additional_waits == AdditionalWaits::Nothing
     }
 
     /// Returns whether two instructions have opposite guards on the same predicate. Unless the predicate is written in between, no thread

@@ -316,7 +316,7 @@ mod tests {
 
     /// The base of an address can be moved, and its offset unless that is zero.
     #[test]
-    fn address_offsets_are_movable_but_constant_banks_are_not() {
+    fn nonzero_address_offsets_are_movable() {
         assert_eq!(movable_positions_of_line("%4:R = LDS [%2+0x10]"), [3, 2]);
         assert_eq!(movable_positions_of_line("%4:R = LDS [%2+0x0]"), [2]);
     }

@@ -56,7 +56,7 @@ pub(super) fn unroll_divergent_loop(
     let entry = old_loop.entries[0];
     let (start, next) = (old_loop.entry_phi_source(function, bound.counter)?, old_loop.latch_phi_source(function, bound.counter)?);
     let new = UnrolledLoop::create(function, old_loop, factor, None);
-    let last = new.last();
+    let last = new.last_copy();
     let (header, latch) = (new.copies[0].block(old_loop.header), last.block(old_loop.latch));
     let (mut before, mut end) = (Vec::new(), Vec::new());
     let guarded = bound.emit_guard_operands(function, definitions, factor - 1, &mut before)?;

@@ -96,7 +96,7 @@ impl Strategy for Backtracking {
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
     let source = ProposedOrder::original(region, groups.as_ref(), Reason::SourceOrder);
-    let new = best_order(&RegionAnalysis::new(region), groups.as_ref(), budget);
+    let new = propose_order(&RegionAnalysis::new(region), groups.as_ref(), budget);
     let exceeded_scarcity = new.exceeds_scarcity(region);
     let best = if new.improves_on(&source, region) { new } else { source };
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, SearchOutcome::None) }
@@ -104,7 +104,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
 
 /// Schedules a region by the sort key [`ReadyItem::key`], takes back decisions that lead to a stall, and returns the resulting order.
 /// `budget` limits the number of continuations that are tried.
-pub(super) fn best_order(analysis: &RegionAnalysis<'_>, groups: Option<&BudgetedGroups>, budget: &mut SearchBudget) -> ProposedOrder {
+pub(super) fn propose_order(analysis: &RegionAnalysis<'_>, groups: Option<&BudgetedGroups>, budget: &mut SearchBudget) -> ProposedOrder {
     let region = &analysis.region;
     let knobs = &region.settings.knobs;
     let mut order = UndoableOrder::new(analysis, groups);
@@ -255,7 +255,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
             let operand = |register| RegisterOperand { register: RegisterDescriptor::new(RegFile::General, register), written, last_use };
             operands.extend(registers.map(operand));
         });
-        ResourceNeeds { unit: costs.unit(item.class), cycles: costs.cycles(item.class), operands }
+        ResourceNeeds { unit: costs.unit_index(item.class), cycles: costs.cycles(item.class), operands }
     }
 
     /// Calls `visit` for each register group that an item reads, and for each that becomes live if the item issues next. The arguments are

@@ -102,12 +102,12 @@ impl Strategy for BusyUnit {
 /// Schedules a region by the strategy `busy-unit`. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
-    let found = best_order(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
+    let found = propose_order(region, groups.as_ref()).unwrap_or_else(|| weighted::propose_order(region, groups.as_ref()));
     found.into_schedule(region, tracker, SearchOutcome::None)
 }
 
 /// Returns the order of a region by the strategy `busy-unit`; `None` if no unit determines the length of the region ([`busiest_unit`]).
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> Option<ProposedOrder> {
+pub(super) fn propose_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> Option<ProposedOrder> {
     let warps = region.settings.warps_in_step;
     let costs = region.costs.in_step(warps);
     let in_step = Region { costs: &costs, ..*region };

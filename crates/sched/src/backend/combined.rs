@@ -122,7 +122,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     if is_at_bound {
         return source.into_schedule(region, tracker, SearchOutcome::Optimal);
     }
-    let by_unit = busy_unit::best_order(region, groups);
+    let by_unit = busy_unit::propose_order(region, groups);
     // Where a slow unit takes most of the time, it matters which issue slots an order leaves to other warps.
     let warps = if by_unit.is_some() { region.settings.warps_in_step } else { 1 };
     let costs = region.costs.in_step(warps);
@@ -133,10 +133,10 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     let is_shortest = |proposal: &ProposedOrder| bound.is_some_and(|bound| meter.exit_plus_done_cycles(&proposal.order) <= bound);
     let mut proposals = vec![source];
     if !is_shortest(&proposals[SOURCE]) {
-        proposals.push(weighted::best_order(region, groups));
+        proposals.push(weighted::propose_order(region, groups));
     }
     if !is_shortest(&proposals[proposals.len() - 1]) {
-        proposals.push(tree::best_order(region, groups, tracker));
+        proposals.push(tree::propose_order(region, groups, tracker));
     }
     if let Some(shortest) = proposals.pop_if(|last| is_shortest(last)) {
         return shortest.into_schedule(region, tracker, SearchOutcome::None);
@@ -148,10 +148,10 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     proposals.extend(tensor::order_by_products(region, groups));
     proposals.extend(by_unit);
     if !region.carried.is_empty() {
-        proposals.push(loop_aware::best_order_from(region, groups, [&proposals[SOURCE], &proposals[WEIGHTED]]).0);
+        proposals.push(loop_aware::propose_order_from(region, groups, [&proposals[SOURCE], &proposals[WEIGHTED]]).0);
     }
     if items <= MAX_ITEMS_FOR_ALL_STRATEGIES {
-        proposals.push(backtracking::best_order(&analysis, groups, budget));
+        proposals.push(backtracking::propose_order(&analysis, groups, budget));
     }
     let exceeded_scarcity = proposals.iter().any(|proposal| proposal.exceeds_scarcity(region));
     if let Some(groups) = groups.filter(|_| reduces || exceeded_scarcity) {
@@ -160,7 +160,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     let mut optimum = None;
     if items <= region.settings.knobs.permutation_size {
         let known = [&proposals[SOURCE], &proposals[CRITICAL_PATH], &proposals[WEIGHTED]];
-        let (proposal, search) = permutation::best_order_from(&analysis, groups, known, budget);
+        let (proposal, search) = permutation::propose_order_from(&analysis, groups, known, budget);
         optimum = (search == SearchOutcome::Optimal).then(|| proposal.cost(region));
         proposals.push(proposal);
     }

@@ -111,7 +111,7 @@ impl Strategy for Pairing {
 /// afterwards.
 fn schedule_pairs(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
-    let first = weighted::best_order(region, groups.as_ref());
+    let first = weighted::propose_order(region, groups.as_ref());
     if !region.costs.dual_issue() {
         return first.into_schedule(region, tracker, SearchOutcome::None);
     }

@@ -78,7 +78,7 @@ impl<'a> RegionAnalysis<'a> {
     /// Returns the index of the functional unit that executes the item of a node; [`UNITS`] for a pseudo operation.
     pub(super) fn unit(&self, node: u32) -> usize {
         let item = self.item(node);
-        if item.opcode.is_some() { self.region.costs.unit(item.class) } else { UNITS }
+        if item.opcode.is_some() { self.region.costs.unit_index(item.class) } else { UNITS }
     }
 }
 

@@ -90,20 +90,24 @@ impl Strategy for LoopAware {
 /// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
-    let (best, exceeded_scarcity) = best_order(region, groups.as_ref());
+    let (best, exceeded_scarcity) = propose_order(region, groups.as_ref());
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, SearchOutcome::None) }
 }
 
 /// Returns the best order of a region, and whether some order that was tried has more live registers than the scarcity threshold
 /// ([`super::Budget::scarce_above`]).
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> (ProposedOrder, bool) {
+pub(super) fn propose_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> (ProposedOrder, bool) {
     let source = ProposedOrder::original(region, groups, Reason::SourceOrder);
-    let first = weighted::best_order(region, groups);
-    best_order_from(region, groups, [&source, &first])
+    let first = weighted::propose_order(region, groups);
+    propose_order_from(region, groups, [&source, &first])
 }
 
-/// Returns the same as [`best_order`]. `known` has the original order and that of backend B.
-pub(super) fn best_order_from(region: &Region<'_>, groups: Option<&BudgetedGroups>, known: [&ProposedOrder; 2]) -> (ProposedOrder, bool) {
+/// Returns the same as [`propose_order`]. `known` has the original order and that of backend B.
+pub(super) fn propose_order_from(
+    region: &Region<'_>,
+    groups: Option<&BudgetedGroups>,
+    known: [&ProposedOrder; 2],
+) -> (ProposedOrder, bool) {
     let [source, first] = known;
     let mut exceeds_scarcity = first.exceeds_scarcity(region);
     if region.carried.is_empty() {
@@ -132,7 +136,7 @@ pub(super) fn best_order_from(region: &Region<'_>, groups: Option<&BudgetedGroup
         let graph = steady_state_graph(region, &state);
         let inner = Region { graph: &graph, ..*region };
         let by_path = run(&RegionAnalysis::new(&inner), groups, &mut ByCriticalPath);
-        let by_weights = weighted::best_order(&inner, groups);
+        let by_weights = weighted::propose_order(&inner, groups);
         let states = [&by_path, &by_weights].map(|proposal| steady_state(region, &proposal.order));
         let is_path_better = rate(&by_path, states[0].cycles) < rate(&by_weights, states[1].cycles);
         let [state_by_path, state_by_weights] = states;

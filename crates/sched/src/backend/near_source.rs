@@ -268,7 +268,7 @@ fn windowed_order(region: &Region<'_>, groups: &BudgetedGroups, base: &[u32], wi
             let excess: i32 = (0..counts.len())
                 .map(|class| if change[class] > 0 { (counts[class] + change[class] - settings.budget.registers[class]).max(0) } else { 0 })
                 .sum();
-            let unit = costs.unit(item(node).class);
+            let unit = costs.unit_index(item(node).class);
             let free = clock.unit_free_cycles.get(unit).copied().filter(|_| item(node).opcode.is_some()).unwrap_or(0);
             let stall = earliest[node as usize].max(free).saturating_sub(clock.cycle);
             (excess, if excess > 0 { 0 } else { stall }, rank)

@@ -91,28 +91,28 @@ impl Strategy for Permutation {
 /// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
-    let (proposal, search, exceeded_scarcity) = best_order(region, groups.as_ref(), budget);
+    let (proposal, search, exceeded_scarcity) = propose_order(region, groups.as_ref(), budget);
     Schedule { exceeded_scarcity, ..proposal.into_schedule(region, tracker, search) }
 }
 
 /// Returns the best order that was found, the outcome of the search, and whether some order that was tried has more live registers than the
 /// scarcity threshold.
-pub(super) fn best_order(
+pub(super) fn propose_order(
     region: &Region<'_>,
     groups: Option<&BudgetedGroups>,
     budget: &mut SearchBudget,
 ) -> (ProposedOrder, SearchOutcome, bool) {
     let analysis = RegionAnalysis::new(region);
     let source = ProposedOrder::original(region, groups, Reason::SourceOrder);
-    let others = [run(&analysis, groups, &mut ByCriticalPath), weighted::best_order(region, groups)];
+    let others = [run(&analysis, groups, &mut ByCriticalPath), weighted::propose_order(region, groups)];
     let exceeds_scarcity = others.iter().any(|other| other.exceeds_scarcity(region));
-    let (best, search) = best_order_from(&analysis, groups, [&source, &others[0], &others[1]], budget);
+    let (best, search) = propose_order_from(&analysis, groups, [&source, &others[0], &others[1]], budget);
     (best, search, exceeds_scarcity)
 }
 
 /// Returns the best order that was found, and the outcome of the search, which starts with the best of the orders `known`. The first of
 /// them is the original order.
-pub(super) fn best_order_from(
+pub(super) fn propose_order_from(
     analysis: &RegionAnalysis<'_>,
     groups: Option<&BudgetedGroups>,
     known: [&ProposedOrder; 3],

@@ -81,7 +81,7 @@ pub(super) fn ports_of_region(code: &SchedCode, graph: &Graph, costs: &ResourceC
     };
     let cached_units = [Unit::Alu.index(), Unit::Fma.index()];
     let ports_of = |item: &Item| {
-        let cached = item.opcode.is_some() && cached_units.contains(&costs.unit(item.class));
+        let cached = item.opcode.is_some() && cached_units.contains(&costs.unit_index(item.class));
         let mut ports = PortUse { can_read_reuse_cache: cached, fills_reuse_cache: !item.guarded, ..PortUse::NO_PORT_USE };
         let mut seen = [NO_REGISTER; 16];
         let mut count = 0;

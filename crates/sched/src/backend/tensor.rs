@@ -138,7 +138,7 @@ impl Strategy for TensorScheduling {
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let source = ProposedOrder::original(region, groups.as_ref(), Reason::SourceOrder);
-    let new = order_by_products(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
+    let new = order_by_products(region, groups.as_ref()).unwrap_or_else(|| weighted::propose_order(region, groups.as_ref()));
     let exceeded_scarcity = new.exceeds_scarcity(region);
     let best = if new.improves_on(&source, region) { new } else { source };
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, SearchOutcome::None) }

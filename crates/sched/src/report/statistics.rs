@@ -408,9 +408,9 @@ impl FunctionStatistics {
             let Some(opcode) = function.insts[inst].op.machine() else { continue };
             self.instructions += 1;
             self.issued_insts += executions;
-            let (unit, cycles) = (figures.costs.unit(item.class), f64::from(figures.costs.cycles(item.class).max(1)));
+            let (unit, cycles) = (figures.costs.unit_index(item.class), f64::from(figures.costs.cycles(item.class).max(1)));
             self.total_busy_cycles[unit] += executions * cycles;
-            match fields::field_of(self.stage, item.class, opcode, &function.insts[inst].modifiers) {
+            match fields::statistics_field_index(self.stage, item.class, opcode, &function.insts[inst].modifiers) {
                 Some(field) => {
                     self.counts[field] += 1;
                     self.busy_cycles_by_field[field][unit] += executions * cycles;

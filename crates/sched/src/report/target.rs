@@ -108,7 +108,7 @@ impl fmt::Display for RegisterTarget {
             None => write!(f, "{warps} warps of a scheduler")?,
         }
         if bounds.occupancy_percent != 100 {
-            write!(f, ", {} percent of those without paying,", bounds.occupancy_percent)?;
+            write!(f, ", {} percent of those of the original order,", bounds.occupancy_percent)?;
         }
         write!(f, " stay resident up to {max_for_occupancy}")?;
         if bounds.requested.is_some() {
@@ -170,7 +170,7 @@ mod tests {
         let found = half(30, None);
         assert_eq!((found.warps, found.max_for_occupancy, found.registers), (6, 80, 74));
         assert!(
-            found.to_string().contains("6 warps of a scheduler, 50 percent of those without paying, stay resident up to 80"),
+            found.to_string().contains("6 warps of a scheduler, 50 percent of those of the original order, stay resident up to 80"),
             "{found}"
         );
         let found = half(50, Some(LaunchResources { threads: 512, ..LaunchResources::default() }));

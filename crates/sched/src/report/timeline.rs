@@ -212,7 +212,7 @@ pub(crate) fn estimate_by_operands(
             }
         }
         if item.opcode.is_some() {
-            let unit = figures.costs.unit(item.class);
+            let unit = figures.costs.unit_index(item.class);
             at = at.max(free[unit]);
             free[unit] = at + figures.costs.cycles(item.class).max(1) as u32;
             timing.idle_cycles += at - timing.cycles;
@@ -259,7 +259,7 @@ pub fn estimate_by_controls(
                 delay = IssueDelay::Scoreboard { board: scoreboard as u8, cycles: at - timing.cycles };
             }
         }
-        let unit = figures.costs.unit(class);
+        let unit = figures.costs.unit_index(class);
         if free[unit] > at {
             at = free[unit];
             delay = IssueDelay::Unit { cycles: at - timing.cycles };

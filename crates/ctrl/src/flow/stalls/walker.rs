@@ -210,7 +210,7 @@ impl<'a> StallWalker<'a> {
             let cycles = self.rules.unit_occupation(self.inst_accesses[first as usize].class).map_or(0, |pace| pace.cycles);
             report(i64::from(cycles) - (current_cycle - at), StallCause::Unit { first, cycles });
         }
-        if inst_accesses.drain == AdditionalWaits::Everything {
+        if inst_accesses.additional_waits == AdditionalWaits::Everything {
             // All results of fixed latency must be written when the callee starts, which is at the end of this instruction's own stall.
             let after = min_issue_distance(self.controls[position]);
             for &register in &self.used_registers {
@@ -429,7 +429,7 @@ impl<'a> StallWalker<'a> {
                     report(missing, cause);
                 }
             }
-            if inst_accesses.drain == AdditionalWaits::Everything && access.write {
+            if inst_accesses.additional_waits == AdditionalWaits::Everything && access.write {
                 let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, register_file_of(access.register), access.port));
                 report(
                     cycles - min_issue_distance(self.controls[position]) + access.issued_at,

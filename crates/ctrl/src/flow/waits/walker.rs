@@ -134,7 +134,7 @@ impl<'a> WaitWalker<'a> {
             issue_rank: 0,
             needed: Vec::new(),
             exit_state: Vec::new(),
-            has_acquires: inst_accesses.iter().any(|inst| inst.drain == AdditionalWaits::Loads),
+            has_acquires: inst_accesses.iter().any(|inst| inst.additional_waits == AdditionalWaits::Loads),
         }
     }
 
@@ -212,7 +212,7 @@ impl<'a> WaitWalker<'a> {
             self.require_event(id, WaitedEvent::Results, WaitCause::Fence);
             self.require_event(id, WaitedEvent::Reads, WaitCause::Fence);
         }
-        match inst_accesses.drain {
+        match inst_accesses.additional_waits {
             AdditionalWaits::Nothing | AdditionalWaits::Groups(_) => {}
             AdditionalWaits::Everything => {
                 self.remove_done_insts();
@@ -238,7 +238,7 @@ impl<'a> WaitWalker<'a> {
         }
         self.wait_for_needed(position);
         // `WARPGROUP.DEPBAR` itself waits for the matrix products, without a scoreboard.
-        if let AdditionalWaits::Groups(left) = inst_accesses.drain {
+        if let AdditionalWaits::Groups(left) = inst_accesses.additional_waits {
             self.finish_product_groups(left);
         }
         // The limit on in-flight accesses to a register does not apply to loads without a destination register, so they are counted here.

@@ -250,7 +250,7 @@ impl ListScheduler<'_> {
     fn evaluate(&self, node: u32, tracker: &PressureTracker) -> RankedCandidate {
         let index = node as usize;
         let item = &self.code.items[self.graph.region.start + index];
-        let unit = self.clock.costs.unit(item.class);
+        let unit = self.clock.costs.unit_index(item.class);
         let change = tracker.change(self.code, item);
         let free = if item.opcode.is_some() { self.clock.unit_free_cycles[unit] } else { 0 };
         let earliest = self.earliest[index];
@@ -336,7 +336,7 @@ impl ListScheduler<'_> {
             self.state.yield_pending = true;
         }
         if self.settings.mode == ScheduleMode::DynBatch {
-            let unit = self.clock.costs.unit(item.class);
+            let unit = self.clock.costs.unit_index(item.class);
             self.state.batch = match self.state.batch {
                 Some((batch, left)) if batch == unit && left > 0 => Some((unit, left - 1)),
                 _ if unit == Unit::Tensor.index() => Some((unit, self.settings.knobs.batch.saturating_sub(1))),

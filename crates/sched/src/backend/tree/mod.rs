@@ -163,7 +163,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, cached_orders: &
 
 /// Returns backend C's order of a region, so that a caller can compare it with the orders of other strategies. The tracker must have
 /// entered the region, and stays at its start.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>, tracker: &PressureTracker) -> ProposedOrder {
+pub(super) fn propose_order(region: &Region<'_>, groups: Option<&BudgetedGroups>, tracker: &PressureTracker) -> ProposedOrder {
     let problem = SearchProblem::new(region.code, region.graph, region.costs, region.settings, tracker);
     let (order, picks, _) = best_of_all_attempts(&problem);
     let cycles = if picks.is_empty() { Vec::new() } else { issue_cycles(region, &order) };

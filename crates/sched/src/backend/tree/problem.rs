@@ -94,7 +94,7 @@ impl<'a> SearchProblem<'a> {
         tracker: &PressureTracker,
     ) -> SearchProblem<'a> {
         let items = &code.items[graph.region.clone()];
-        let unit = |item: &crate::code::Item| if item.opcode.is_some() { costs.unit(item.class) } else { NO_UNIT } as u8;
+        let unit = |item: &crate::code::Item| if item.opcode.is_some() { costs.unit_index(item.class) } else { NO_UNIT } as u8;
         let mut problem = SearchProblem {
             code,
             graph,

@@ -132,7 +132,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 
 /// Returns backend B's order of a region, so that a caller can compare it with the orders of other strategies. `groups` is `None` after
 /// register allocation.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> ProposedOrder {
+pub(super) fn propose_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> ProposedOrder {
     let best = better_pass_order(region, groups);
     let peak = best.peak;
     let schedule = best.into_schedule(region.settings);

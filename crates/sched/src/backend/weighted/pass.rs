@@ -47,7 +47,7 @@ impl UnitUse {
     /// Returns the unit use of each item of a region.
     pub(super) fn of_region(code: &SchedCode, graph: &Graph, costs: &ResourceCosts) -> Vec<UnitUse> {
         let work = |item: &Item| UnitUse {
-            unit: costs.unit(item.class) as u8,
+            unit: costs.unit_index(item.class) as u8,
             is_pseudo: item.opcode.is_none(),
             cycles: costs.cycles(item.class).max(1) as u16,
         };
