@@ -209,7 +209,7 @@ fn add_quad_fetch_stack(file: &mut build::Module, finished: &[FinishedFunction])
     }
 }
 
-/// Marks the stack size as unknown for kernels whose call graph is not known statically.
+/// Marks the stack size as unknown for kernels with recursive or indirect calls, whose stack depth cannot be computed.
 fn mark_unknown_stack_sizes(file: &mut build::Module) {
     for kernel in file.functions.iter_mut().filter(|function| function.is_kernel && function.min_stack_size == build::UNKNOWN_STACK) {
         for attribute in kernel.attributes.iter_mut().filter(|attribute| attribute.code == AttributeCode::CRS_STACK_SIZE) {

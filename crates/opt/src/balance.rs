@@ -24,7 +24,7 @@ use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Role};
 use oriole_isa::{Opcode, Symbol};
 use smallvec::{SmallVec, smallvec};
 
-use crate::alternatives::{Alternatives, mnemonic};
+use crate::alternatives::{Alternatives, mnemonic_with_modifiers};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::InstDraft;
 
@@ -178,7 +178,7 @@ fn balance_units_of_block(
         if is_evenly_chosen(number, wanted, count) {
             alternatives.reject("balance", inst, || {
                 let reason = format!("the integer unit was busy for {integer} cycles of the block, the multiply unit for {product}");
-                (mnemonic(function, inst), reason)
+                (mnemonic_with_modifiers(function, inst), reason)
             });
             draft.overwrite_inst(function, inst);
         } else {

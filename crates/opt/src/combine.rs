@@ -65,7 +65,7 @@ use oriole_isa::{Opcode, Symbol};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
-use crate::alternatives::{Alternatives, mnemonic};
+use crate::alternatives::{Alternatives, mnemonic_with_modifiers};
 use crate::dead::LivenessMarks;
 use crate::definitions::Definitions;
 use crate::legalize::EncodabilityCache;
@@ -262,7 +262,7 @@ impl Combiner {
                 } else {
                     "it is in another block, and its sources would stay in registers for longer"
                 };
-                (format!("one instruction with the {} of a source", mnemonic(function, inst)), reason.to_owned())
+                (format!("one instruction with the {} of a source", mnemonic_with_modifiers(function, inst)), reason.to_owned())
             });
             return None;
         }

@@ -82,7 +82,7 @@ pub struct Stats {
 pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn Fn(&str) -> bool) -> Stats {
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
-    if !has_conditional_branches(function, &flow) {
+    if !may_have_divergent_branches(function, &flow) {
         WarpConvergence { flow: &flow, divergent: &[], regions: &[] }.update_warpsyncs(function, target);
         return stats;
     }
@@ -138,8 +138,9 @@ impl CfgAnalyses {
     }
 }
 
-/// Returns whether any branch has a condition. If none has, no warp can diverge, and the analyses are not needed.
-fn has_conditional_branches(function: &Function, flow: &ControlFlow) -> bool {
+/// Returns whether any block ends in an instruction that reads a value: a guarded branch, or a branch through a register (`BRX`). If none
+/// does, no warp can diverge, and the analyses are not needed.
+fn may_have_divergent_branches(function: &Function, flow: &ControlFlow) -> bool {
     let has_condition = |block: &Block| function.terminators(*block).iter().any(|&inst| function.used(inst).next().is_some());
     flow.reverse_post_order().iter().any(has_condition)
 }

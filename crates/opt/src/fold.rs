@@ -16,7 +16,7 @@
 //! **Known results.** An integer operation whose operands are all constants becomes a move of its result (`evaluate.rs`); one whose
 //! predicate result is known becomes a constant `PLOP3`. A branch on a known predicate becomes unconditional, or is removed.
 
-use crate::alternatives::{Alternatives, mnemonic};
+use crate::alternatives::{Alternatives, mnemonic_with_modifiers};
 use crate::definitions::{Definitions, KnownWord};
 use crate::known::OperandFacts;
 use crate::legalize::{EncodabilityCache, order};
@@ -188,7 +188,7 @@ impl OperandFolder {
                 _ => "the zero register".to_owned(),
             };
             self.alternatives.reject("fold", inst, || {
-                let form = format!("{} with {text} as source {}", mnemonic(function, inst), number + 1);
+                let form = format!("{} with {text} as source {}", mnemonic_with_modifiers(function, inst), number + 1);
                 (form, "the target has no encoding for it with the other operands, in any order of the sources".to_owned())
             });
         }

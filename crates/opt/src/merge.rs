@@ -187,7 +187,8 @@ pub(crate) fn is_constant_load(function: &Function, inst: Inst) -> bool {
     is_move && !function.sources(inst).iter().any(|source| source.value().is_some())
 }
 
-/// Replaces an instruction by a copy of the results of an earlier one. Results that are not written get no copy.
+/// Replaces an instruction by a copy of the results of an earlier one. Results that the
+/// replaced instruction discards (`RZ`, `PT`) get no copy.
 fn turn_into_copy(function: &mut Function, inst: Inst, earlier: Inst) {
     let pairs: SmallVec<[(Operand, Operand); 3]> = function
         .results(inst)

@@ -66,16 +66,16 @@ fn share_tuples_in_block(function: &mut Function, def_use: &DefUse, block: Block
     }
     let definitions = definitions_in_block(function, block);
     let mut moved_before: FxHashMap<Inst, Vec<Inst>> = FxHashMap::default();
-    let mut is_moved: FxHashMap<Inst, usize> = FxHashMap::default();
+    let mut moved_to: FxHashMap<Inst, usize> = FxHashMap::default();
     let mut shared = 0;
     for (position_in_block, inst) in function.blocks[block].insts.clone().into_iter().enumerate() {
         let Some(elements) = shareable_tuple_elements(function, def_use, inst) else { continue };
         let Some(&long) = longer.get(&elements).filter(|&&long| is_aligned_at_least_as(function, long, inst)) else { continue };
-        if is_moved.get(&long).copied().unwrap_or(positions[&long]) > position_in_block {
-            let Some(moved) = insts_to_move_for_pack(function, &definitions, &positions, &is_moved, long, position_in_block) else {
+        if moved_to.get(&long).copied().unwrap_or(positions[&long]) > position_in_block {
+            let Some(moved) = insts_to_move_for_pack(function, &definitions, &positions, &moved_to, long, position_in_block) else {
                 continue;
             };
-            moved.iter().for_each(|&moved| _ = is_moved.insert(moved, position_in_block));
+            moved.iter().for_each(|&moved| _ = moved_to.insert(moved, position_in_block));
             moved_before.entry(inst).or_default().extend(moved);
         }
         let Some(tuple) = function.results(long)[0].value() else { continue };
@@ -85,12 +85,12 @@ fn share_tuples_in_block(function: &mut Function, def_use: &DefUse, block: Block
         function.set_operands(inst, &operands, 1);
         shared += 1;
     }
-    if !is_moved.is_empty() {
+    if !moved_to.is_empty() {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut kept = Vec::with_capacity(insts.len());
         for inst in insts {
             kept.extend(moved_before.remove(&inst).unwrap_or_default());
-            if !is_moved.contains_key(&inst) {
+            if !moved_to.contains_key(&inst) {
                 kept.push(inst);
             }
         }
@@ -129,20 +129,20 @@ fn definitions_in_block(function: &Function, block: Block) -> FxHashMap<oriole_i
     insts.iter().flat_map(|&inst| function.defined(inst).map(move |value| (value, inst)).collect::<SmallVec<[_; 4]>>()).collect()
 }
 
-/// Returns the instructions to move so that `pack` can be executed at position `position_in_block` of the block: the moves of constants that the pack
-/// reads, then the pack. `None` if the pack reads another value that is computed after `position_in_block`.
+/// Returns the instructions to move so that `pack` can be executed at `position_in_block`: the moves of constants that the pack reads, then
+/// the pack. `None` if the pack reads another value that is computed after that position.
 fn insts_to_move_for_pack(
     function: &Function,
     definitions: &FxHashMap<oriole_ir::Value, Inst>,
     positions: &FxHashMap<Inst, usize>,
-    is_moved: &FxHashMap<Inst, usize>,
+    moved_to: &FxHashMap<Inst, usize>,
     pack: Inst,
     position_in_block: usize,
 ) -> Option<SmallVec<[Inst; 4]>> {
     let mut moved: SmallVec<[Inst; 4]> = SmallVec::new();
     for source in function.sources(pack) {
         let Some(&definition) = source.value().and_then(|value| definitions.get(&value)) else { continue };
-        if is_moved.get(&definition).copied().unwrap_or(positions[&definition]) < position_in_block || moved.contains(&definition) {
+        if moved_to.get(&definition).copied().unwrap_or(positions[&definition]) < position_in_block || moved.contains(&definition) {
             continue;
         }
         let data = &function.insts[definition];

@@ -54,7 +54,8 @@ pub enum SimplifyRule {
     Funnel,
     /// A selection between equal operands, or by a known predicate, becomes a copy.
     Select,
-    /// A permutation of bytes reads the words that the bytes originally come from, or becomes a copy.
+    /// A permutation of bytes (`PRMT`, or a `LOP3` that clears whole bytes) whose sources are permutations, masks or shifts by whole bytes
+    /// becomes a `PRMT` of their sources, or a copy.
     Permutation,
 }
 

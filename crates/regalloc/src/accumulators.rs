@@ -234,9 +234,10 @@ impl AccumulatorWebs {
         web.first_product = [web.first_product, product].into_iter().flatten().min();
     }
 
-    /// Finds the accumulators to divide: divisible webs with matrix products that the phis of a loop header carry and that together leave
-    /// too few registers for other values. Returns their numbers in the order of their first products, and the number of registers to leave
-    /// for other values. `demand` returns the number of registers that a loop needs.
+    /// Finds the accumulators to divide: the divisible webs of a loop, if the phis of its header carry at least two of them, they leave too
+    /// few registers for other values, and the loop needs more registers than there are. Only webs with a matrix product count. Returns their
+    /// numbers in the order of their first products, and the number of registers to leave for other values. `demand` returns the maximum
+    /// number of registers that are live at once in a loop, with the accumulators, or an upper bound of it.
     fn find_webs_to_divide(
         &self,
         function: &Function,

@@ -1,7 +1,8 @@
 //! Spill slots in the frame, and the loads and stores that access them. Only the general file is spilled to memory.
 //!
-//! During the allocation each spilled value has its own slot; [`crate::slots`] assigns the offsets again afterwards, so that slots share
-//! memory. Offsets are in bytes from the stack pointer.
+//! During the allocation each spilled value has its own slot, except that pieces with the same index of a divided accumulator
+//! ([`crate::accumulators`]) share one. [`crate::slots`] assigns the offsets again afterwards, so that slots whose values are not live at the
+//! same time share memory. Offsets are in bytes from the stack pointer.
 
 use oriole_ir::{Function, MemoryAccess, Opcode, Operand, OperandKind, RegFile, Role, Space, Symbol, Value};
 use rustc_hash::FxHashMap;

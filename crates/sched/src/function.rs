@@ -204,7 +204,7 @@ impl Scheduler<'_> {
         let flow = ControlFlow::compute(function);
         let liveness = Liveness::compute(function, &flow);
         let numbers = from_ir::ValueNumbers::new(function);
-        let products = ProductRegisters::find_on_values(function, &numbers);
+        let products = ProductRegisters::find_in_ssa_code(function, &numbers);
         let mut tracker = PressureTracker::new(numbers.empty().groups().len());
         let chunk_code_of = |function: &Function, chunk: &[Block]| {
             ChunkCode::new(function, chunk, numbers.empty(), self.calls, |code, inst| {
@@ -330,7 +330,7 @@ impl Scheduler<'_> {
     fn schedule_allocated_blocks(&self, function: &mut Function) -> Result<(Stats, Option<ChunkCode>), ScheduleError> {
         let mut stats = Stats::default();
         let flow = ControlFlow::compute(function);
-        let products = ProductRegisters::find_on_registers(function);
+        let products = ProductRegisters::find_in_allocated_code(function);
         let mut in_flight = InFlightResults::new(self.model, from_machine::empty().registers(), function);
         let chunks = split_into_chunks(function, self.backend.strategy().chunk_threshold_instructions());
         let mut only_chunk_code = None;

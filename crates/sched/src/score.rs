@@ -84,7 +84,7 @@ pub fn score(function: &Function, model: &Model, costs: &ResourceCosts, warps: u
     // Start at one cycle, so that the geometric mean of an empty function is not zero.
     let mut score = Score { alone: 1.0, shared: 1.0 };
     let mut builder = GraphBuilder::new(model, from_machine::empty().registers());
-    let products = ProductRegisters::find_on_registers(function);
+    let products = ProductRegisters::find_in_allocated_code(function);
     for &block in &function.layout {
         let mut code = from_machine::empty();
         function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_allocated_inst(&mut code, function, &products, inst));

@@ -36,7 +36,7 @@
 //!
 //! Cost: each register has a short list of in-flight accesses (at most `MAX_IN_FLIGHT_PER_REGISTER`). Stale entries are removed when the
 //! list is visited, so one walk is linear in the length of the code. The number of walks depends on the nesting of loops. States with too
-//! many instructions in flight are reduced (`MAX_INSTS_CARRIED_INTO_BLOCK`, `MAX_CARRIED_PER_REGISTER`).
+//! many instructions in flight are reduced (`MAX_INSTS_CARRIED_INTO_BLOCK`, `ACCESSES_KEPT_PER_REGISTER`).
 
 use oriole_hardware::Model;
 

@@ -188,8 +188,9 @@ impl MoveBuilder<'_> {
         self.prelude.pack(self.function, file, &parts).kind
     }
 
-    /// Copies a value to the register file of `move_kind`, and returns the copy; `None` if this is not possible. A value in a general
-    /// register is copied to a uniform register only for instructions of the uniform datapath and for descriptors; instruction selection
+    /// Brings a value into the register file of `move_kind`, by copies if it is in another file. Returns `None` if no copy is possible, or
+    /// if the value is in that file already and the move would not apply signs, so that nothing would change. A value in a general register
+    /// is copied to a uniform register only for instructions of the uniform datapath and for descriptors; instruction selection
     /// guarantees that such a value is the same in all threads.
     fn copy_to_register_file(&mut self, part: Part, move_kind: MoveKind) -> Option<Operand> {
         let file = self.function.values[part.value].file;

@@ -231,15 +231,16 @@ impl Predecessors {
         }
     }
 
-    /// Returns, for each node, how many nodes must still be issued before its result is available: the node itself and those that it
-    /// depends on, without the nodes marked in `needed`. A node that is reached on several paths counts several times.
+    /// Returns, for each node, an upper bound of the number of nodes that must still be issued before its result is available: the node and
+    /// those that it depends on, except the nodes in `needed`, which earlier chosen items need anyway. A node that is reached on several
+    /// paths counts once for each path; so the time is linear in the number of edges.
     fn unmarked_node_counts(&self, graph: &Graph, needed: &[bool]) -> Vec<u32> {
-        let mut unmarked_node_counts = vec![0_u32; graph.nodes()];
+        let mut counts = vec![0_u32; graph.nodes()];
         for &node in graph.order.iter().filter(|&&node| !needed[node as usize]) {
-            let before = self.of(node).iter().fold(0_u32, |sum, &from| sum.saturating_add(unmarked_node_counts[from as usize]));
-            unmarked_node_counts[node as usize] = before.saturating_add(1);
+            let before = self.of(node).iter().fold(0_u32, |sum, &from| sum.saturating_add(counts[from as usize]));
+            counts[node as usize] = before.saturating_add(1);
         }
-        unmarked_node_counts
+        counts
     }
 }
 

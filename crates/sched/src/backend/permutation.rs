@@ -332,7 +332,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
             self.steps_left -= 1;
             let next = self.issue(partial, node);
             let mut flow = ControlFlow::Continue(());
-            if self.can_be_best(&next) && !self.is_dominated(&next) {
+            if self.can_be_best(&next) && !self.is_dominated_or_record(&next) {
                 self.current_order.push(node);
                 flow = self.search_completions(&next, budget);
                 self.current_order.pop();
@@ -421,7 +421,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
 
     /// Returns whether an earlier partial schedule with the same issued items is at least as good in every property ([`SeenOrder`]). If
     /// there is none, records `partial` for later comparisons.
-    fn is_dominated(&mut self, partial: &PartialSchedule<'a, 'g>) -> bool {
+    fn is_dominated_or_record(&mut self, partial: &PartialSchedule<'a, 'g>) -> bool {
         let cycle = partial.clock.cycle;
         let items = self.analysis.region.graph.items() as u32;
         let is_open = |node: usize| node >= items as usize || partial.issued_set & (1 << node) == 0;

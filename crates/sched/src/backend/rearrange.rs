@@ -185,7 +185,7 @@ impl<'a> BlockTimes<'a> {
     /// Prepares the analysis of the blocks of a function. The blocks themselves are analyzed on request.
     pub(super) fn new(function: &Function, context: RearrangeContext<'a>) -> BlockTimes<'a> {
         let numbers = ValueNumbers::new(function);
-        let products = ProductRegisters::find_on_values(function, &numbers);
+        let products = ProductRegisters::find_in_ssa_code(function, &numbers);
         BlockTimes { context, numbers, products }
     }
 

@@ -55,7 +55,7 @@ pub struct ProductRegisters {
 impl ProductRegisters {
     /// Finds the ordered registers of a function before register allocation: the values that asynchronous matrix products access, so that
     /// other accesses have to keep their order with fences and waits.
-    pub fn find_on_values(function: &Function, numbers: &ValueNumbers) -> ProductRegisters {
+    pub fn find_in_ssa_code(function: &Function, numbers: &ValueNumbers) -> ProductRegisters {
         let accumulators = accumulators(function);
         if accumulators.is_empty() {
             return ProductRegisters::default();
@@ -119,7 +119,7 @@ impl ProductRegisters {
     }
 
     /// Finds the ordered registers of a function after register allocation, whose instructions access physical registers.
-    pub(crate) fn find_on_registers(function: &Function) -> ProductRegisters {
+    pub(crate) fn find_in_allocated_code(function: &Function) -> ProductRegisters {
         let mut common_registers: FxHashSet<u32> = FxHashSet::default();
         let mut found = ProductRegisters::default();
         for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
@@ -230,7 +230,7 @@ mod tests {
     fn code(body: &str) -> SchedCode {
         let function = oriole_ir::text::parse(&format!("func kernel @f ssa {{\nbb0:\n{body}    EXIT\n}}")).unwrap().remove(0);
         let numbers = ValueNumbers::new(&function);
-        let products = ProductRegisters::find_on_values(&function, &numbers);
+        let products = ProductRegisters::find_in_ssa_code(&function, &numbers);
         let mut code = numbers.empty();
         function.blocks[function.entry()].insts.iter().for_each(|&inst| push_ssa_inst(&mut code, &numbers, &function, &products, inst));
         code

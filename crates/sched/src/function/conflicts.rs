@@ -34,7 +34,7 @@ impl Scheduler<'_> {
             return Ok(stats);
         }
         let mut builder = GraphBuilder::new(self.model, from_machine::empty().registers());
-        let products = ProductRegisters::find_on_registers(function);
+        let products = ProductRegisters::find_in_allocated_code(function);
         let other = Scheduler { backend: Backend::C, ..*self };
         let chunks = split_into_chunks(function, other.backend.strategy().chunk_threshold_instructions());
         let is_single_chunk = chunks.len() == 1;

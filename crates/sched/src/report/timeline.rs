@@ -74,8 +74,8 @@ impl ItemListing {
         let numbers = function.is_ssa.then(|| from_ir::ValueNumbers::new(function));
         let mut code = numbers.as_ref().map_or_else(from_machine::empty, from_ir::ValueNumbers::empty);
         let products = match &numbers {
-            Some(numbers) => ProductRegisters::find_on_values(function, numbers),
-            None => ProductRegisters::find_on_registers(function),
+            Some(numbers) => ProductRegisters::find_in_ssa_code(function, numbers),
+            None => ProductRegisters::find_in_allocated_code(function),
         };
         let mut blocks = Vec::with_capacity(function.layout.len());
         for &block in &function.layout {

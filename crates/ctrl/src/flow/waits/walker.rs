@@ -17,7 +17,7 @@ const MAX_IN_FLIGHT_PER_REGISTER: usize = 16;
 const MAX_INSTS_CARRIED_INTO_BLOCK: usize = 128;
 /// Number of in-flight readers, and also of in-flight writers, that remain for each register when there are too many at the start of a
 /// block: one for each of two joining paths. The first instruction of the block waits for the others.
-const MAX_CARRIED_PER_REGISTER: usize = 2;
+const ACCESSES_KEPT_PER_REGISTER: usize = 2;
 /// Maximum number of in-flight loads without a destination register. If there are as many, the next one waits for the oldest one.
 const MAX_LOADS_WITHOUT_RESULT: usize = 8;
 /// Upper bound on the number of in-order groups in the hardware tables.
@@ -513,14 +513,14 @@ impl<'a> WaitWalker<'a> {
         }
     }
 
-    /// Makes the first instruction of the block wait for all but [`MAX_CARRIED_PER_REGISTER`] in-flight accesses of each register. Without
+    /// Makes the first instruction of the block wait for all but [`ACCESSES_KEPT_PER_REGISTER`] in-flight accesses of each register. Without
     /// this, in a long chain of blocks that branches can skip, every load of the function would stay in flight on some path, and the cost
     /// would be quadratic.
     fn limit_carried_accesses(&mut self) {
         for &register in &self.used_registers {
             for (lists, event) in [(&self.writers, WaitedEvent::Results), (&self.readers, WaitedEvent::Reads)] {
                 let list = &lists[usize::from(register)];
-                let more = list.len().saturating_sub(MAX_CARRIED_PER_REGISTER);
+                let more = list.len().saturating_sub(ACCESSES_KEPT_PER_REGISTER);
                 self.needed.extend(list[..more].iter().map(|entry| (0, entry.flight, event, WaitCause::TooManyInFlight)));
             }
         }
