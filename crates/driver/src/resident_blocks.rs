@@ -9,7 +9,9 @@
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::LaunchResources;
 use oriole_ir::{Function, FunctionKind};
-use oriole_regalloc::{Allocation, HIDDEN_REGISTERS};
+use oriole_regalloc::{Allocation, AllocationEnvironment, HIDDEN_REGISTERS};
+
+use oriole_sched::score::Score;
 
 use crate::convention;
 use crate::state::FunctionState;
@@ -26,6 +28,10 @@ const MAX_EXCESS_REGISTERS_UNDECLARED: u32 = 6;
 const TUPLE_GAP_REGISTERS: u32 = 8;
 /// In an allocation for more resident blocks, one additional instruction is acceptable for each group of this number of instructions.
 const INSTRUCTIONS_PER_EXTRA_MOVE: usize = 64;
+
+/// Minimum fraction of the estimated time that one more resident thread block must be able to save for a schedule with fewer registers to be
+/// built. Where issue slots or functional units take most of the time, more blocks save nothing.
+const MIN_POSSIBLE_SAVING: f64 = 0.003;
 
 /// Returns whether the allocation of a function that is not allocated yet may need more registers than its register target (the number up
 /// to which the occupancy stays the same), because of gaps between tuples. Every scheduled kernel that declares its block size may.
@@ -46,11 +52,15 @@ pub fn allocate(before: &Function, found: &Allocation, instructions: usize, stat
     }
     let limit = register_limit_of_function(found.registers_used, state)?;
     let limit = limit.checked_sub(HIDDEN_REGISTERS).filter(|&limit| limit >= convention::MIN_ALLOCATABLE_REGISTERS)?;
+    // With more live registers than that the allocation has spills.
+    if state.schedule_stats.live_after > limit as i32 {
+        return None;
+    }
     let environment = convention::environment(before, state.input.hardware, limit, state.selection.has_dynamic_stack);
+    let environment = AllocationEnvironment { forbids_spills: true, ..environment };
     let mut function = before.clone();
     let allocation = convention::allocate(&mut function, &environment, state.input.options.verify).ok()?;
-    let has_spills = allocation.spill_store_bytes + allocation.spill_load_bytes > 0;
-    (!has_spills && is_at_most_slightly_longer(&function, instructions)).then_some((function, allocation))
+    is_at_most_slightly_longer(&function, instructions).then_some((function, allocation))
 }
 
 /// Returns the maximum number of live registers with which one more thread block would be resident, if the number of registers of an
@@ -59,6 +69,20 @@ pub fn register_target_for_more_blocks(state: &FunctionState<'_>) -> Option<i32>
     let allocation = state.allocation.as_ref().filter(|_| state.function.kind == FunctionKind::Kernel && state.spill_bytes() == 0)?;
     let limit = register_limit_of_function(allocation.registers_used, state)?;
     i32::try_from(limit.checked_sub(HIDDEN_REGISTERS + TUPLE_GAP_REGISTERS)?).ok().filter(|&target| target > 0)
+}
+
+/// Returns whether a schedule with `live` live registers cannot reach the limit for which [`register_target_for_more_blocks`] returned
+/// `target`.
+pub fn exceeds_limit_for_more_blocks(live: i32, target: i32) -> bool {
+    live > target + TUPLE_GAP_REGISTERS as i32
+}
+
+/// Returns whether more resident thread blocks could shorten the estimated time of the allocated function `found`, if the lower limit on its
+/// registers, for which [`register_target_for_more_blocks`] returned `target`, cost nothing. `score` estimates the time of a function with
+/// a number of registers.
+pub fn could_save_time(target: i32, found: &Allocation, score: impl Fn(u32) -> Score) -> bool {
+    let limit = target as u32 + TUPLE_GAP_REGISTERS;
+    score(limit).value() < (1.0 - MIN_POSSIBLE_SAVING) * score(found.registers_used).value()
 }
 
 /// Returns whether the schedule `more_blocks` needs fewer registers than `found`, so that more thread blocks are resident, and has no

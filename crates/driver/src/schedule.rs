@@ -221,13 +221,23 @@ pub fn after_allocation(
 
 /// Returns the score of a scheduled function, an estimate of its execution time for comparison with other schedules of the same function.
 pub fn schedule_score(function: &Function, allocation: &Allocation, context: ScheduleContext<'_>) -> Score {
+    score_with_registers(function, allocation.registers_used, context)
+}
+
+/// Returns the score that a scheduled function would have if it used this number of registers, which determines its resident warps.
+pub fn score_with_registers(function: &Function, registers: u32, context: ScheduleContext<'_>) -> Score {
     let &Hardware { model, machine, rates, .. } = context.hardware;
-    score(function, model, &ResourceCosts::from_rates(rates, machine), resident_warps(allocation, context.launch, machine))
+    score(function, model, &ResourceCosts::from_rates(rates, machine), warps_with_registers(registers, context.launch, machine))
 }
 
 /// Returns the number of resident warps per hardware scheduler with the registers of an allocation.
 pub fn resident_warps(allocation: &Allocation, launch: Option<LaunchResources>, machine: &Machine) -> u32 {
-    let registers = allocation.registers_used + HIDDEN_REGISTERS;
+    warps_with_registers(allocation.registers_used, launch, machine)
+}
+
+/// Returns the number of resident warps per hardware scheduler of a function that uses this number of registers.
+fn warps_with_registers(registers_used: u32, launch: Option<LaunchResources>, machine: &Machine) -> u32 {
+    let registers = registers_used + HIDDEN_REGISTERS;
     if let Some(found) = resident_warps_of_blocks(registers, launch, machine) {
         return found;
     }

@@ -3,7 +3,8 @@
 //!
 //! For each plan up to three variants are compared. The first keeps the occupancy of the original order. The second, `low_occupancy`, gets
 //! more registers at a lower occupancy; it is only built if the scheduler estimates a sufficient gain while it builds the first one. The
-//! third is built if slightly fewer registers than the first one needs would allow one more resident thread block ([`resident_blocks`]).
+//! third is built if slightly fewer registers than the first one needs would allow one more resident thread block ([`resident_blocks`]), some
+//! order may have so few live registers, and the estimate says that one more block could save time.
 //! For straight-line kernels with few loads, the second variant is replaced by one for full occupancy ([`full_occupancy`]).
 //! Each schedule that is built here counts as a trial; the orders that [`allocate_avoiding_spills`] may allocate instead of one that spills
 //! do not.
@@ -67,11 +68,15 @@ fn find_best_schedule<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionSt
         if low_occupancy.is_none() || !estimate.is_some_and(|(_, is_certain)| is_certain) {
             let allocated = allocate_avoiding_spills(state, plan, scheduled)?;
             // If a schedule with slightly fewer live registers would make one more thread block resident, build that schedule too.
-            let register_target = (trials > 0).then(|| resident_blocks::register_target_for_more_blocks(&allocated)).flatten();
+            let register_target = (trials > 0).then(|| register_target_for_more_blocks(&allocated)).flatten();
             let more_blocks = register_target.and_then(|target| {
                 trials -= 1;
                 let plan = SchedulePlan { register_target: Some(target), ..plan };
-                let more_blocks = schedule(state, plan, &[]).and_then(allocate).ok()?;
+                let more_blocks = schedule(state, plan, &[]).ok()?;
+                if resident_blocks::exceeds_limit_for_more_blocks(more_blocks.schedule_stats.live_after, target) {
+                    return None;
+                }
+                let more_blocks = allocate(more_blocks).ok()?;
                 resident_blocks::has_more_resident_blocks(&more_blocks, &allocated).then_some(more_blocks)
             });
             let few_registers =
@@ -115,6 +120,18 @@ impl<'a> BestSchedule<'a> {
             best.state = other;
         }
     }
+}
+
+/// Returns the maximum number of live registers of a schedule that would make one more thread block resident, if such a schedule may exist
+/// and may be faster than `allocated`.
+fn register_target_for_more_blocks(allocated: &FunctionState<'_>) -> Option<i32> {
+    let target = resident_blocks::register_target_for_more_blocks(allocated)?;
+    if resident_blocks::exceeds_limit_for_more_blocks(allocated.schedule_stats.least_live, target) {
+        return None;
+    }
+    let score = |registers| schedule::score_with_registers(&allocated.function, registers, allocated.schedule_context());
+    let could_save_time = resident_blocks::could_save_time(target, allocated.allocation.as_ref()?, score);
+    could_save_time.then_some(target)
 }
 
 /// Returns the estimated execution time of an allocated function, for comparison with other schedules of the same function.

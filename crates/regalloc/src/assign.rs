@@ -53,6 +53,9 @@ impl RegisterAssigner<'_> {
         let first_slot = self.function.frame_bytes.next_multiple_of(4);
         for place in 0..self.inputs.flow.reverse_post_order().len() {
             self.allocate_block(self.inputs.flow.reverse_post_order()[place], place == 0)?;
+            if self.inputs.env.forbids_spills && self.inputs.file == RegFile::General && self.spills.has_spills() {
+                return Err(AllocateError::Spills);
+            }
         }
         self.registers.clear();
         self.resolve_edges()?;

@@ -36,6 +36,8 @@ pub struct AllocationEnvironment {
     /// Whether values stay available for a debugger: until the `KEEP` that names a value (a pseudo operation that only extends live
     /// ranges), the value is in registers or in its spill slot, and no value is rematerialized.
     pub keeps_variables: bool,
+    /// Whether an allocation with spills to memory is useless to the caller. The allocation then ends with an error at the first spill.
+    pub forbids_spills: bool,
 }
 
 /// Registers of all register files, one set for each file; usually those that a callee may overwrite.
@@ -109,6 +111,7 @@ impl AllocationEnvironment {
             known_callees: Vec::new(),
             reserved: Clobbers::NONE,
             keeps_variables: false,
+            forbids_spills: false,
         }
     }
 

@@ -137,7 +137,15 @@ pub fn allocate(function: &mut Function, env: &AllocationEnvironment) -> Result<
         *function = banked_function;
         return with_banks;
     }
-    let without_banks = allocate_general_registers(assigner)?;
+    let without_banks = match (allocate_general_registers(assigner), &with_banks) {
+        (Ok(allocation), _) => allocation,
+        // Bank preferences make the difference between spills, which are forbidden, and none.
+        (Err(AllocateError::Spills), Ok(_)) => {
+            *function = banked_function;
+            return with_banks;
+        }
+        (Err(error), _) => return Err(error),
+    };
     let units = |allocation: &Allocation| (allocation.registers_used + HIDDEN_REGISTERS).div_ceil(env.register_unit);
     let spills = |allocation: &Allocation| allocation.spill_store_bytes + allocation.spill_load_bytes;
     match with_banks {

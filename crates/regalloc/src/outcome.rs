@@ -36,6 +36,8 @@ pub enum AllocateError {
         /// Number of registers of this register file that may be used.
         available: u32,
     },
+    /// A general register has to be spilled, and the environment forbids that.
+    Spills,
     /// A copy that no instruction of the target can make.
     Unsupported {
         /// The instruction whose allocation needs the copy.
@@ -53,6 +55,7 @@ impl fmt::Display for AllocateError {
             AllocateError::Limit { inst, file, available } => {
                 write!(f, "{inst:?} needs more {} registers at once than the {available} that may be used", file.prefix())
             }
+            AllocateError::Spills => f.write_str("the function needs spills"),
             AllocateError::Unsupported { inst, copy } => write!(f, "{inst:?}: {copy}"),
             AllocateError::Invalid(copy) => f.write_str(copy),
         }

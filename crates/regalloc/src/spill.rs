@@ -38,6 +38,8 @@ pub(crate) struct SpilledValues {
     /// For each value: whether it needs a spill store after its definition, because a reload reads it from memory or from its shadow (a
     /// value of another register file).
     needs_store: IndexVec<Value, bool>,
+    /// Whether a value of the current register file is spilled.
+    has_spills: bool,
     /// For each value: the instruction to repeat instead of a reload; `None` if the value cannot be rematerialized.
     rematerializable: IndexVec<Value, Option<Inst>>,
     /// For each spilled value of the current register file: its shadow, the value of another register file that has the same content. Empty
@@ -53,6 +55,7 @@ impl SpilledValues {
     pub fn new(stack_pointer: Reg, spill_slot_owners: FxHashMap<Value, Value>) -> SpilledValues {
         SpilledValues {
             needs_store: IndexVec::new(),
+            has_spills: false,
             rematerializable: IndexVec::new(),
             shadows: FxHashMap::default(),
             frame: SpillFrame::new(stack_pointer, spill_slot_owners),
@@ -64,6 +67,7 @@ impl SpilledValues {
     pub fn start_register_file(&mut self, function: &Function, liveness: &FileLiveness, file: RegFile, rematerializes: bool) {
         self.needs_store.clear();
         self.needs_store.resize(function.values.len(), false);
+        self.has_spills = false;
         self.rematerializable.resize(function.values.len(), None);
         self.shadows.clear();
         self.frame.start_register_file();
@@ -78,7 +82,13 @@ impl SpilledValues {
     pub fn mark_spilled(&mut self, value: Value) {
         if self.rematerializable[value].is_none() {
             self.needs_store[value] = true;
+            self.has_spills = true;
         }
+    }
+
+    /// Returns whether a value of the current register file is spilled.
+    pub fn has_spills(&self) -> bool {
+        self.has_spills
     }
 
     /// Returns whether a value needs a spill store after its definition. A value created during the allocation of this register file, such

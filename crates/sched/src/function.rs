@@ -43,7 +43,7 @@ use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-use live::{elementwise_max, peak_registers_of_function, peak_registers_of_order};
+use live::{elementwise_max, live_registers_of_block, peak_registers_of_function};
 use scratch::BlockScratch;
 
 pub(crate) use live::LiveValues;
@@ -99,6 +99,9 @@ pub struct Stats {
     pub live_before: i32,
     /// Maximum number of live general registers after the pass; 0 after register allocation.
     pub live_after: i32,
+    /// Maximum number of general registers that are live at a place which no instruction crosses: a scheduling barrier or the end of a
+    /// block. No order needs fewer registers. 0 after register allocation.
+    pub least_live: i32,
     /// Number of regions whose order was searched and proved to be the shortest, and number of regions that were searched without such a
     /// proof.
     pub proved_and_unproved: (usize, usize),
@@ -213,14 +216,16 @@ impl Scheduler<'_> {
         };
         let chunks = split_into_chunks(function, self.backend.strategy().chunk_threshold_instructions());
         let mut old_peaks: IndexVec<Block, PressureCounts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASS_COUNT]);
-        let mut only_chunk_code = None;
+        let (mut only_chunk_code, mut least_live) = (None, 0);
         let mut in_flight = InFlightResults::new(self.model, numbers.empty().registers(), function);
         for chunk in &chunks {
             let chunk_code = chunk_code_of(function, chunk);
             chunk_code.find_results_of_latches(function, &flow, &mut in_flight, Some(&numbers));
             for (block, range) in &chunk_code.blocks {
                 let live = LiveValues::of_block(function, &numbers, &liveness, *block);
-                old_peaks[*block] = peak_registers_of_order(&chunk_code.code, range, &mut tracker, live.as_block_liveness(), range.clone());
+                let (peak, least) = live_registers_of_block(&chunk_code.code, range, &mut tracker, live.as_block_liveness());
+                old_peaks[*block] = peak;
+                least_live = least_live.max(least);
             }
             // The items of a single chunk are kept for the second pass. Those of several chunks are built again, to bound memory.
             only_chunk_code = Some(chunk_code).filter(|_| chunks.len() == 1);
@@ -234,7 +239,7 @@ impl Scheduler<'_> {
         }
         let old = old_peaks.iter().fold([0; REGISTER_CLASS_COUNT], |most, peak| elementwise_max(most, *peak));
         let target = self.register_targets(old);
-        let mut stats = Stats { live_before, target: Some(self.register_target(old[0])), changes, ..Stats::default() };
+        let mut stats = Stats { live_before, least_live, target: Some(self.register_target(old[0])), changes, ..Stats::default() };
         let loops = if self.lower_occupancy_percents.is_empty() { None } else { Some(Loops::compute(function, &flow)) };
         let budgets = self
             .lower_occupancy_percents

@@ -1,7 +1,7 @@
 //! The registers that are live in a block of SSA code, and their maximum number for an order of the block.
 
 use crate::code::products::ProductRegisters;
-use crate::code::{REGISTER_CLASS_COUNT, SchedCode, from_ir};
+use crate::code::{OrderEffect, REGISTER_CLASS_COUNT, SchedCode, from_ir};
 use crate::pressure::{BlockLiveness, PressureCounts, PressureTracker};
 use oriole_ir::analysis::{ControlFlow, Liveness};
 use oriole_ir::{Block, Function};
@@ -69,4 +69,24 @@ pub(super) fn peak_registers_of_order(
         tracker.step(code, &code.items[position]);
     }
     tracker.peak()
+}
+
+/// Returns two facts about a block in its current order: the maximum number of live registers of each class, and the maximum number of general
+/// registers that are live after a scheduling barrier or at the end of the block, which is the same in every order of the block.
+pub(super) fn live_registers_of_block(
+    code: &SchedCode,
+    range: &Range<usize>,
+    tracker: &mut PressureTracker,
+    liveness: BlockLiveness<'_>,
+) -> (PressureCounts, i32) {
+    tracker.enter_block(code, range.clone(), liveness);
+    tracker.enter_region(code, range.clone());
+    let mut least = 0;
+    for item in &code.items[range.clone()] {
+        tracker.step(code, item);
+        if item.effect == OrderEffect::SchedBarrier {
+            least = least.max(tracker.live()[0]);
+        }
+    }
+    (tracker.peak(), least.max(tracker.live()[0]))
 }
