@@ -10,7 +10,7 @@ use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
 use object::pod::bytes_of;
 
 use crate::bytes::{Bytes, align_up, file_alignment};
-use crate::cubin::{Cubin, EM_CUDA, FileType, Header, Piece};
+use crate::cubin::{Cubin, EM_CUDA, FileType, Header, OS_ABI, Piece};
 use crate::error::{Error, Result};
 use crate::section::{Content, Section, SectionType};
 use crate::segment::{Cover, FileRange, HeaderExtent, Segment, infer};
@@ -143,7 +143,7 @@ fn header(raw: &RawHeader, null: &RawSection) -> Header {
     Header {
         file_type: FileType::of(raw.e_type.get(LE)),
         os_abi: raw.e_ident.os_abi,
-        flags: Flags { bits: raw.e_flags.get(LE), abi_version: raw.e_ident.abi_version },
+        flags: Flags { bits: raw.e_flags.get(LE), abi_version: raw.e_ident.abi_version, is_current: raw.e_ident.os_abi == OS_ABI },
         entry: raw.e_entry.get(LE),
         section_names: section_names(raw, null),
         ident_padding: raw.e_ident.padding,

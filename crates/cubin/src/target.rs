@@ -117,6 +117,14 @@ impl LayoutGeneration {
         }
     }
 
+    /// Returns the state space in `EIATTR_KPARAM_INFO` of a parameter that points to constant memory: from Hopper on, that of global memory.
+    pub fn constant_pointer_space(self) -> u8 {
+        match self {
+            LayoutGeneration::Ampere => 3,
+            LayoutGeneration::Hopper | LayoutGeneration::Blackwell => 4,
+        }
+    }
+
     /// Returns the value of the symbol `.nv.reservedSmem.offset0`.
     pub(crate) fn reserved_offset(self) -> u64 {
         match self {
@@ -177,11 +185,15 @@ impl FileTraits {
     }
 }
 
-/// `e_flags`, read with the ABI version of the header.
+/// `e_flags`, read with the identification of the header.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Flags {
     pub bits: u32,
+    /// The version of the calling convention. Files whose code follows none have 2, in both layouts of the flags: ptxas writes them for
+    /// modules with `.local` variables outside of functions, before PTX 3.0.
     pub abi_version: u8,
+    /// Whether the bits have the layout of CUDA 13 (`EI_OSABI` is [`OS_ABI`](crate::OS_ABI)), not that of CUDA 12 and before.
+    pub is_current: bool,
 }
 
 /// The ABI version of the files of CUDA 13.
@@ -201,35 +213,35 @@ impl Flags {
     /// Returns the flags of a file whose `.note.nv.cuinfo` is section `cuinfo`. ptxas' files for Blackwell have Mercury code.
     pub fn new(target: Target, has_mercury: bool, cuinfo: u8) -> Flags {
         let class = if has_mercury { WITH_MERCURY } else { SASS_ONLY };
-        Flags { bits: class | u32::from(target.number()) << 8 | u32::from(cuinfo) << 24, abi_version: ABI_VERSION }
+        Flags { bits: class | u32::from(target.number()) << 8 | u32::from(cuinfo) << 24, abi_version: ABI_VERSION, is_current: true }
     }
 
     /// Returns the flags of a file of ABI version 7 whose PTX was written for `virtual_sm`.
     pub(crate) fn old(target: Target, virtual_sm: u16) -> Flags {
         let bits = u32::from(target.number()) | OLD_FLAGS | u32::from(virtual_sm) << 16;
-        Flags { bits, abi_version: OLD_ABI_VERSION }
+        Flags { bits, abi_version: OLD_ABI_VERSION, is_current: false }
     }
 
     /// Returns the number of the SM.
     pub fn sm(self) -> u8 {
         let [low, second, _, _] = self.bits.to_le_bytes();
-        if self.abi_version == ABI_VERSION { second } else { low }
+        if self.is_current { second } else { low }
     }
 
     /// Returns whether the file has Mercury code.
     pub fn has_mercury(self) -> bool {
-        self.abi_version == ABI_VERSION && self.bits & 0xff == WITH_MERCURY
+        self.is_current && self.bits & 0xff == WITH_MERCURY
     }
 
     /// Returns whether the target has the suffix `a`, as far as the flags of ABI version 7 say so.
     pub(crate) fn is_specific(self) -> bool {
-        self.abi_version != ABI_VERSION && self.bits & 0x800 != 0
+        !self.is_current && self.bits & 0x800 != 0
     }
 
     /// Returns the index of the section `.note.nv.cuinfo`; `None` in ABI version 7.
     #[cfg(test)]
     fn cuinfo_section(self) -> Option<u8> {
-        (self.abi_version == ABI_VERSION).then_some(self.bits.to_le_bytes()[3])
+        self.is_current.then_some(self.bits.to_le_bytes()[3])
     }
 }
 
@@ -246,13 +258,16 @@ mod tests {
     /// The expected values are what cuobjdump 13.2 prints for a file with these flags in its header.
     #[test]
     fn flags_of_both_versions_are_read() {
-        let old = |bits| Flags { bits, abi_version: 7 };
+        let old = |bits| Flags { bits, abi_version: 7, is_current: false };
         assert_eq!((old(0x5a055a).sm(), old(0x5a055a).is_specific()), (90, false));
         assert_eq!((old(0x5a0d5a).sm(), old(0x5a0d5a).is_specific()), (90, true));
         assert_eq!(old(0x500556).sm(), 86);
         // Written by ptxas 12.8.93 for sm_70.
         assert_eq!(Flags::old(Target::plain(70), 70), old(0x46_0546));
-        let new = Flags { bits: 0x0b00_6402, abi_version: 8 };
+        // A file of ptxas 13.0.88 for PTX 2.1 with `.local` variables outside of functions.
+        let without_abi = Flags { bits: 0x0600_4b04, abi_version: 2, is_current: true };
+        assert_eq!((without_abi.sm(), without_abi.has_mercury(), without_abi.is_specific()), (75, false, false));
+        let new = Flags { bits: 0x0b00_6402, abi_version: 8, is_current: true };
         assert_eq!((new.sm(), new.has_mercury(), new.cuinfo_section()), (100, true, Some(11)));
     }
 

@@ -1,6 +1,7 @@
 //! The functions to compile, with their variables, launch bounds and register limits.
 
 use oriole_cubin::info;
+use oriole_cubin::target::FileTraits;
 use oriole_hardware::machine::Machine;
 use oriole_isa::Target;
 use oriole_isel::{Layout, VariableLayout, VariableLocation};
@@ -40,6 +41,7 @@ impl<'m> FunctionJob<'m> {
         let bounds = module.functions[id].bounds.clone();
         let (limit, register_limit) = (RegisterLimit { registers: 0, warnings: Vec::new() }, 0);
         let variables = layout.variables_of(module, id, target);
+        let traits = FileTraits::of(target);
         let mut parameters = Vec::new();
         for (ordinal, parameter) in module.functions[id].parameters.iter().enumerate() {
             let Parameter::Variable(variable) = *parameter else { continue };
@@ -47,7 +49,12 @@ impl<'m> FunctionJob<'m> {
                 parameters.push(info::Parameter::image(ordinal as u16, kind.parameter_space()));
             } else if let Some(VariableLocation::Parameter(offset)) = variables.get(variable) {
                 let size = module.variables[variable].size_bytes().unwrap_or(8) as u16;
-                parameters.push(info::Parameter::plain(ordinal as u16, *offset as u16, size));
+                let mut description = info::Parameter::plain(ordinal as u16, *offset as u16, size);
+                if let (Some(pointer), Some(traits)) = (module.variables[variable].pointer, traits) {
+                    description.log_alignment = pointer.align.map_or(0, u64::ilog2) as u8;
+                    description.space = variables::pointer_space(pointer, traits);
+                }
+                parameters.push(description);
             }
         }
         let debug_variables = FunctionVariables::default();

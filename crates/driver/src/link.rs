@@ -300,7 +300,7 @@ fn to_build_function(
         extra.push(Attribute::new(AttributeCode::MAXREG_COUNT, AttributeValue::Half(job.limit.registers as u16)));
     }
     build::Function {
-        linkage: variables::linkage(job.function().linkage, job.is_kernel()),
+        linkage: variables::linkage(job.function().linkage),
         shared: shared_memory(job, layout),
         registers: launch_registers(job, function) as u8,
         frame_size: function.frame_bytes,
@@ -387,7 +387,7 @@ fn shared_memory(job: &FunctionJob<'_>, layout: &Layout) -> Option<build::Shared
         return Some(build::Shared { size, alignment, variables });
     }
     let variables = &job.variables;
-    (job.is_kernel() && (variables.shared_bytes > 0 || variables.uses_dynamic_shared)).then(|| build::Shared {
+    (job.is_kernel() && (variables.shared_bytes > 0 || variables.may_have_dynamic_shared)).then(|| build::Shared {
         size: variables.shared_bytes,
         alignment: u64::from(variables.shared_align.max(1)),
         variables: Vec::new(),

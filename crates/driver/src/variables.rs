@@ -2,8 +2,11 @@
 
 use oriole_cubin::FileType;
 use oriole_cubin::build::{self, DataPatch, DataRelocation, Extern, ExternKind, Home, ImageKind, SharedVariable, Variable};
+use oriole_cubin::target::FileTraits;
 use oriole_isel::{Data, DataAddress, Layout, Static};
-use oriole_ptx::ast::{Attribute, Function, FunctionKind, Linkage, Module, Statement, VariableId, VariableType};
+use oriole_ptx::ast::{
+    Attribute, Function, FunctionKind, Linkage, Module, PointerAttribute, PointerTarget, Statement, VariableId, VariableType,
+};
 use oriole_ptx::types::StateSpace;
 use oriole_support::Index as _;
 use rustc_hash::FxHashSet;
@@ -21,6 +24,19 @@ pub fn image_kind(ty: VariableType) -> Option<ImageKind> {
         VariableType::Texture => Some(ImageKind::Texture),
         VariableType::Sampler => Some(ImageKind::Sampler),
         VariableType::Surface => Some(ImageKind::Surface),
+    }
+}
+
+/// Returns the code of the state space that a kernel parameter with `.ptr` points to, as `EIATTR_KPARAM_INFO` has it.
+pub fn pointer_space(pointer: PointerAttribute, traits: FileTraits) -> u8 {
+    const GENERIC: u8 = 5;
+    match pointer.target {
+        Some(PointerTarget::Space(StateSpace::Local)) => 1,
+        Some(PointerTarget::Space(StateSpace::Shared)) => 2,
+        Some(PointerTarget::Space(StateSpace::Const)) => traits.style.constant_pointer_space(),
+        Some(PointerTarget::Space(StateSpace::Global)) => 4,
+        Some(PointerTarget::Opaque(ty)) => image_kind(ty).map_or(GENERIC, ImageKind::parameter_space),
+        Some(PointerTarget::Space(_)) | None => GENERIC,
     }
 }
 
@@ -80,7 +96,7 @@ pub fn add_shared_variables(file: &mut build::Module, module: &Module, layout: &
         }
         match shared_bytes(variable) {
             Some(bytes) if variable.linkage != Linkage::Extern => file.variables.push(Variable {
-                linkage: linkage(variable.linkage, false),
+                linkage: linkage(variable.linkage),
                 ..Variable::new(name, Home::Shared, bytes, variable.align_bytes().max(1))
             }),
             _ if !externs.insert(name.to_owned()) => {}
@@ -116,12 +132,12 @@ fn shared_bytes(variable: &oriole_ptx::ast::Variable) -> Option<u64> {
     Some(bytes.saturating_mul(u64::from(variable.count.unwrap_or(1))))
 }
 
-/// Returns the linkage of a symbol in the cubin for a PTX linkage directive. A kernel without a directive is global.
-pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
+/// Returns the linkage of a symbol in the cubin for a PTX linkage directive. A kernel without `.visible` is local too: the driver finds it
+/// by its name, and the linker accepts another one of that name.
+pub fn linkage(linkage: Linkage) -> build::Linkage {
     match linkage {
         Linkage::Weak => build::Linkage::Weak,
         Linkage::Visible | Linkage::Extern | Linkage::Common => build::Linkage::Global,
-        Linkage::Internal if is_kernel => build::Linkage::Global,
         Linkage::Internal => build::Linkage::Local,
     }
 }
@@ -130,7 +146,7 @@ pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
 fn to_build_variable(module: &Module, index: &FunctionIndex<'_>, found: &Static, home: Home) -> Variable {
     let source = &module.variables[found.id];
     Variable {
-        linkage: linkage(source.linkage, false),
+        linkage: linkage(source.linkage),
         is_managed: source.attributes.contains(&Attribute::Managed),
         relocations: found.initial.as_ref().map(|data| relocations(index, data)).unwrap_or_default(),
         ..Variable::new(found.name.clone(), home, found.bytes, found.align)

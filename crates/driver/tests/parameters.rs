@@ -104,6 +104,41 @@ fn parameters_have_the_places_of_ptxas() {
     }
 }
 
+/// Returns the space and the logarithm of the alignment that the attributes of a kernel give for the targets of its parameters.
+fn pointers(cubin: &Cubin, kernel: &str) -> Vec<(u16, u8, u8)> {
+    let attributes = cubin.function_attributes(kernel);
+    let parameters = attributes.iter().filter_map(|attribute| match &attribute.value {
+        AttributeValue::Parameter(parameter) => Some((parameter.ordinal, parameter.space, parameter.log_alignment)),
+        AttributeValue::ParameterV2(parameter) => Some((parameter.ordinal, parameter.space, parameter.log_alignment)),
+        _ => None,
+    });
+    let mut list: Vec<_> = parameters.collect();
+    list.sort_unstable();
+    list
+}
+
+/// The expected values are those of ptxas 13.0.88.
+#[test]
+fn attributes_describe_what_pointers_point_to() {
+    let spaces = ["", ".global", ".const", ".local", ".shared", ".texref", ".surfref", ".samplerref"];
+    let mut parameters = vec![".param .u64 p".to_string()];
+    parameters.extend(spaces.iter().enumerate().map(|(i, space)| format!(".param .u64 .ptr {space} .align {} p{i}", 1 << i)));
+    parameters.push(".param .b64 .ptr q".to_string());
+    for (name, constant) in [("sm_75", 3), ("sm_89", 3), ("sm_90a", 4), ("sm_120", 4)] {
+        for rest in ["", ", .param .align 8 .b8 rest[5000]"] {
+            let text =
+                format!(".version 9.0\n.target {name}\n.address_size 64\n.visible .entry k({}{rest}) {{ ret; }}\n", parameters.join(", "));
+            let cubin = compiled(&text, Target::parse(name).unwrap());
+            let mut expected =
+                vec![(0, 0, 0), (1, 5, 0), (2, 4, 1), (3, constant, 2), (4, 1, 3), (5, 2, 4), (6, 6, 5), (7, 7, 6), (8, 8, 7), (9, 5, 0)];
+            if !rest.is_empty() {
+                expected.push((10, 0, 0));
+            }
+            assert_eq!(pointers(&cubin, "k"), expected, "{name} {rest}");
+        }
+    }
+}
+
 /// The alignment is that of the place in constant bank 0, where parameters start at 0x160, 0x210 or 0x380.
 #[test]
 fn a_tensor_map_is_aligned_in_the_constant_bank() {

@@ -175,3 +175,16 @@ fn files_for_volta_have_the_format_of_cuda_12() {
         assert_eq!((has("IMNMX"), has("IMAD.HI")), if name == "sm_70" { (false, false) } else { (true, true) }, "{name}");
     }
 }
+
+/// ptxas 13.0.88 has the same bindings: a kernel without `.visible` is a local symbol.
+#[test]
+fn kernels_have_the_linkage_of_their_directive() {
+    let text = ".version 8.0\n.target sm_75\n.address_size 64\n.entry private() { ret; }\n.visible .entry public() { ret; }\n\
+                .weak .entry weak() { ret; }\n";
+    let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+    let compiled = compile(&[&checked.module], &Options::new(Target::parse("sm_75").unwrap())).unwrap();
+    let cubin = Cubin::read(&compiled.cubin).unwrap();
+    let binding = |name: &str| cubin.symbols().iter().find(|symbol| symbol.name == name).map(|symbol| symbol.binding);
+    let [local, global, weak] = [0, 1, 2];
+    assert_eq!(["private", "public", "weak"].map(binding), [local, global, weak].map(Some));
+}

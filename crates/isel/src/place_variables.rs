@@ -223,10 +223,9 @@ impl Layout {
             variables.insert(id, VariableLocation::Shared(narrow(offset)));
         }
         (variables.shared_bytes, variables.shared_align) = (shared.end, narrow(shared.align));
-        variables.uses_dynamic_shared = !shared.dynamic.is_empty();
-        let align = shared.dynamic.iter().map(|&id| module.variables[id].align_bytes()).max().unwrap_or(1);
+        variables.may_have_dynamic_shared = shared.may_be_dynamic;
         for &id in &shared.dynamic {
-            variables.insert(id, VariableLocation::Shared(narrow(aligned(shared.end, align))));
+            variables.insert(id, VariableLocation::Shared(narrow(shared.end)));
         }
     }
 }

@@ -5,8 +5,10 @@
 //! placed first, greedily in module order: each starts at the largest end of shared memory so far over the kernels that use it. For
 //! example, kernel `a` calls `f`, kernel `b` calls `g`, and each of the two functions has an array: both arrays start at offset 0.
 //!
-//! The other variables of each kernel follow. Dynamic arrays start at the end of the kernel's static variables. All kernels that reach a
-//! device function with a dynamic array use the same start: the largest end of their static variables.
+//! The other variables of each kernel follow. In a module with dynamic arrays, the end of a kernel's static variables is rounded up to the
+//! largest alignment of a dynamic array, and to 16 bytes as ptxas does: programs access dynamic memory as vectors, whatever alignment the
+//! array declares. All dynamic arrays start there. All kernels that reach a device function with a dynamic array use the same start: the
+//! largest end of their static variables.
 //!
 //! Cost: one pass over the call graph's strongly connected components, and one over pairs of kernel and reached function.
 
@@ -28,11 +30,16 @@ pub(crate) struct FunctionShared {
     pub places: Vec<(VariableId, u64)>,
     /// Dynamic arrays (`.extern .shared v[]`).
     pub dynamic: Vec<VariableId>,
-    /// Byte offset at which dynamic arrays start, before alignment.
+    /// The end of static memory, where dynamic arrays start, in bytes.
     pub end: u64,
     /// The largest alignment of a variable, in bytes.
     pub align: u64,
+    /// Whether this is a kernel of a module that declares dynamic arrays. Its shared memory has a section, even without static variables.
+    pub may_be_dynamic: bool,
 }
+
+/// The smallest alignment of the start of dynamic arrays, in bytes.
+const DYNAMIC_ALIGN: u64 = 16;
 
 /// The shared memory of all functions of a module that use any.
 pub(crate) type SharedPlan = FxHashMap<FunctionId, FunctionShared>;
@@ -45,10 +52,11 @@ pub(crate) fn plan(module: &Module) -> SharedPlan {
         .map(|(id, function)| (id, shared_variables(module, function)))
         .filter(|(_, variables)| !variables.is_empty())
         .collect();
-    if uses.is_empty() {
+    let dynamic_align = dynamic_align(module);
+    if uses.is_empty() && dynamic_align.is_none() {
         return SharedPlan::default();
     }
-    Planner::new(module, &uses).run()
+    Planner::new(module, &uses, dynamic_align).run()
 }
 
 /// The state of the computation.
@@ -62,13 +70,16 @@ struct Planner<'m> {
     common: FxHashMap<VariableId, u64>,
     /// For each kernel, the end of shared memory so far, in bytes.
     ends: FxHashMap<FunctionId, u64>,
+    /// The alignment of the start of dynamic arrays; `None` if the module declares none.
+    dynamic_align: Option<u64>,
 }
 
 impl<'m> Planner<'m> {
-    fn new(module: &'m Module, uses: &'m FxHashMap<FunctionId, Vec<VariableId>>) -> Planner<'m> {
+    fn new(module: &'m Module, uses: &'m FxHashMap<FunctionId, Vec<VariableId>>, dynamic_align: Option<u64>) -> Planner<'m> {
         Planner {
             module,
             uses,
+            dynamic_align,
             reachable_functions: reached_by_kernels(module, uses),
             common: FxHashMap::default(),
             ends: FxHashMap::default(),
@@ -84,7 +95,7 @@ impl<'m> Planner<'m> {
         }
         for (kernel, reachable_functions) in std::mem::take(&mut self.reachable_functions) {
             let shared = self.of_kernel(kernel, &reachable_functions);
-            if shared.end > 0 || !shared.dynamic.is_empty() || !reachable_functions.is_empty() {
+            if shared.end > 0 || shared.may_be_dynamic || !reachable_functions.is_empty() {
                 plan.insert(kernel, shared);
             }
             self.reachable_functions.push((kernel, reachable_functions));
@@ -136,9 +147,11 @@ impl<'m> Planner<'m> {
             });
             places.push((variable, offset));
         }
-        let mut shared = self.shared(own, places, end);
+        let mut shared = self.shared(own, places, aligned(end, self.dynamic_align.unwrap_or(1)));
         let of_reached = reachable_functions.iter().flat_map(|function| &self.uses[function]);
-        shared.align = of_reached.map(|&variable| self.module.variables[variable].align_bytes()).fold(shared.align, u64::max);
+        let aligns = of_reached.map(|&variable| self.module.variables[variable].align_bytes()).chain(self.dynamic_align);
+        shared.align = aligns.fold(shared.align, u64::max);
+        shared.may_be_dynamic = self.dynamic_align.is_some();
         shared
     }
 
@@ -146,7 +159,7 @@ impl<'m> Planner<'m> {
     fn shared(&self, variables: &[VariableId], places: Vec<(VariableId, u64)>, end: u64) -> FunctionShared {
         let dynamic = variables.iter().copied().filter(|&variable| !is_static(self.module, variable)).collect();
         let align = variables.iter().map(|&variable| self.module.variables[variable].align_bytes()).fold(1, u64::max);
-        FunctionShared { places, dynamic, end, align }
+        FunctionShared { places, dynamic, end, align, may_be_dynamic: false }
     }
 
     /// Gives the dynamic arrays of device functions the same start in all kernels that reach these functions.
@@ -166,10 +179,7 @@ impl<'m> Planner<'m> {
             .filter(|(_, reachable_functions)| reaches(reachable_functions))
             .map(|(kernel, _)| *kernel)
             .collect();
-        let members = || kernels.iter().chain(&functions).filter_map(|id| plan.get(id));
-        let arrays = members().flat_map(|shared| &shared.dynamic);
-        let align = arrays.map(|&variable| self.module.variables[variable].align_bytes()).max().unwrap_or(1);
-        let end = aligned(members().map(|shared| shared.end).max().unwrap_or(0), align);
+        let end = kernels.iter().filter_map(|id| plan.get(id)).map(|shared| shared.end).max().unwrap_or(0);
         for id in kernels.iter().chain(&functions) {
             if let Some(shared) = plan.get_mut(id) {
                 shared.end = end;
@@ -189,6 +199,13 @@ fn place(module: &Module, variable: VariableId, end: u64) -> (u64, u64) {
 fn is_static(module: &Module, id: VariableId) -> bool {
     let variable = &module.variables[id];
     variable.linkage != Linkage::Extern && variable.size_bytes().is_some()
+}
+
+/// Returns the alignment in bytes of the start of dynamic arrays; `None` if the module declares none.
+fn dynamic_align(module: &Module) -> Option<u64> {
+    let arrays =
+        module.variables.iter_enumerated().filter(|&(id, variable)| variable.space == StateSpace::Shared && !is_static(module, id));
+    arrays.map(|(_, variable)| variable.align_bytes().max(DYNAMIC_ALIGN)).max()
 }
 
 /// Returns the shared variables that a function refers to, for a kernel also those that it declares, in order of declaration.

@@ -82,8 +82,8 @@ pub struct VariableLayout {
     pub shared_bytes: u64,
     /// Largest alignment in shared memory in bytes, dynamic arrays included.
     pub shared_align: u32,
-    /// Whether the function uses dynamic shared memory.
-    pub uses_dynamic_shared: bool,
+    /// Whether the function is a kernel of a module that declares dynamic shared arrays.
+    pub may_have_dynamic_shared: bool,
     /// Size of the local variables in the frame, in bytes.
     pub frame_bytes: u64,
     /// Largest alignment of the local variables, in bytes.

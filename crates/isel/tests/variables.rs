@@ -49,7 +49,7 @@ fn parameters_frame_and_shared_memory() {
     assert_eq!([home("bytes"), home("wide")], [Some(VariableLocation::Shared(0)), Some(VariableLocation::Shared(16))]);
     assert_eq!(home("unused"), None);
     assert_eq!(home("dynamic"), Some(VariableLocation::Shared(48)));
-    assert_eq!((variables.shared_bytes, variables.shared_align, variables.uses_dynamic_shared), (48, 16, true));
+    assert_eq!((variables.shared_bytes, variables.shared_align, variables.may_have_dynamic_shared), (48, 16, true));
 }
 
 #[test]
@@ -69,6 +69,29 @@ fn shared_variables_of_functions_have_one_place() {
     assert_eq!(layout.variables_of(&module, function(&module, "alone"), target("sm_90")).shared_bytes, 4);
     assert_eq!(place("calls", "own"), Some(VariableLocation::Shared(8)));
     assert_eq!(place("alone", "own"), Some(VariableLocation::Shared(0)));
+}
+
+/// ptxas 13.0.88 has the same offsets, sizes and alignments of the section.
+#[test]
+fn dynamic_shared_memory_starts_aligned_in_all_kernels_of_the_module() {
+    for (declared, aligned_to, rounded) in [(1, 16, [0, 16, 32]), (4, 16, [0, 16, 32]), (16, 16, [0, 16, 32]), (64, 64, [0, 64, 64])] {
+        let module = module(&format!(
+            ".extern .shared .align {declared} .b8 dynamic[];\n.shared .b8 four[4];\n.shared .align 4 .b8 more[20];\n\
+             .entry nothing() {{ ret; }}\n\
+             .entry only() {{ .reg .b32 %r; ld.shared.u8 %r, [dynamic]; ret; }}\n\
+             .entry small() {{ .reg .b32 %r; ld.shared.u8 %r, [four]; ld.shared.u8 %r, [dynamic]; ret; }}\n\
+             .entry large() {{ .reg .b32 %r; ld.shared.u8 %r, [more]; ld.shared.u8 %r, [dynamic]; ret; }}\n"
+        ));
+        let layout = Layout::new(&module, Linking::Whole).unwrap();
+        let [empty, small, large] = rounded;
+        for (kernel, end) in [("nothing", empty), ("only", empty), ("small", small), ("large", large)] {
+            let variables = layout.variables_of(&module, function(&module, kernel), target("sm_90"));
+            let facts = (variables.shared_bytes, variables.shared_align, variables.may_have_dynamic_shared);
+            assert_eq!(facts, (end, aligned_to, true), "{kernel} with an alignment of {declared}");
+            let start = (kernel != "nothing").then(|| VariableLocation::Shared(end as u32));
+            assert_eq!(variables.get(variable(&module, "dynamic")).cloned(), start, "{kernel} with an alignment of {declared}");
+        }
+    }
 }
 
 /// Kernels contain the variables of the device functions that they reach. Variables of device functions that no kernel reaches together
