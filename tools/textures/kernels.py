@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the kernels of the probes as PTX: fetches, stores, reductions and queries of one texture or surface.
+"""Writes the kernels of the probes as PTX, a file for each: fetches, stores, reductions and queries of one texture or surface.
 
-    python3 tools/textures/kernels.py probe.ptx independent.ptx
+    python3 tools/textures/kernels.py FOLDER
+    for file in FOLDER/*.ptx; do ptxas -arch=sm_90 $file -o ${file%.ptx}.cubin; done
 
-Thread i reads eight words of input (x y z w a b c d), executes one instruction and writes four words of result. `independent.ptx` has the kernels with
-separate samplers.
+Thread i reads eight words of input (x y z w a b c d), executes one instruction and writes four words of result. The driver refuses modules with some of
+the instructions, so each kernel is a module of its own.
 """
 
 import pathlib
@@ -109,13 +110,11 @@ def independent():
     return kernels | {f"sampler_{name}": f"txq.{name}.b32 %r0, [%s]" for name in SAMPLER_QUERIES}
 
 
-def module(target, kernels):
-    return HEADER.format(target=target) + "".join(KERNEL.format(name=name, body=body) for name, body in kernels.items())
-
-
 def main():
-    pathlib.Path(sys.argv[1]).write_text(module("sm_75", unified()))
-    pathlib.Path(sys.argv[2]).write_text(module("sm_75, texmode_independent", independent()))
+    folder = pathlib.Path(sys.argv[1])
+    for target, kernels in (("sm_75", unified()), ("sm_75, texmode_independent", independent())):
+        for name, body in kernels.items():
+            (folder / f"{name}.ptx").write_text(HEADER.format(target=target) + KERNEL.format(name=name, body=body))
 
 
 if __name__ == "__main__":

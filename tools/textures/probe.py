@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
 """Records what a GPU's texture unit reads at many coordinates, to find the rules by which it filters.
 
-    python3 tools/textures/kernels.py probe.ptx independent.ptx
-    ptxas -arch=sm_90 probe.ptx -o probe.cubin
-    python3 tools/textures/probe.py probe.cubin results.json.gz [GROUP ...]
+    python3 tools/textures/probe.py FOLDER results.json.gz [GROUP ...]
 
-Each probe is a texture and a list of fetches; each fetch has eight words (x, y, z, level, two derivatives by x, two by y; with three dimensions, the
+`FOLDER` has the cubins of the kernels of `kernels.py`. Each probe is a texture and a list of fetches; each fetch has eight words (x, y, z, level, two derivatives by x, two by y; with three dimensions, the
 derivatives are the words 3 to 5, and 6, 7 and 1), and four words of result. A group is a function below without `_probes`; without groups, all are executed.
 The results are one JSON object for each probe: the description, the texels of each level in hexadecimal digits, the fetches and the results. Needs Python and the
 CUDA driver.
@@ -31,9 +29,18 @@ HOST, ARRAY = 1, 3
 class Device:
     """The GPU with the kernels."""
 
-    def __init__(self, cubin):
-        self.driver, self.module = Driver(), ctypes.c_void_p()
-        self.driver.cuModuleLoadData(ctypes.byref(self.module), cubin)
+    def __init__(self, folder):
+        self.driver, self.folder, self.modules = Driver(), pathlib.Path(folder), {}
+
+    def function(self, name):
+        """Loads a kernel."""
+        if name not in self.modules:
+            module = ctypes.c_void_p()
+            self.driver.cuModuleLoadData(ctypes.byref(module), (self.folder / f"{name}.cubin").read_bytes())
+            self.modules[name] = module
+        function = ctypes.c_void_p()
+        self.driver.cuModuleGetFunction(ctypes.byref(function), self.modules[name], name.encode())
+        return function
 
     def upload(self, array, data, width, height, depth, texel):
         buffer = ctypes.create_string_buffer(data, len(data))
@@ -77,8 +84,7 @@ class Device:
 
     def fetch(self, probe):
         """Returns the four words of each fetch."""
-        function, fetches = ctypes.c_void_p(), probe["fetches"]
-        self.driver.cuModuleGetFunction(ctypes.byref(function), self.module, probe["kernel"].encode())
+        function, fetches = self.function(probe["kernel"]), probe["fetches"]
         count = len(fetches) // 8
         data = struct.pack(f"{len(fetches)}I", *fetches)
         source, target = self.buffer(len(data)), self.buffer(16 * count)
@@ -365,7 +371,7 @@ def main():
     groups = (weight_probes, outside_probes, nearest_probes, sum_probes, level_probes, gather_probes, cube_probes, gradient_probes, length_probes, level_weight_probes, compare_probes, sample_probes)
     wanted = [group for group in groups if group.__name__.removesuffix("_probes") in sys.argv[3:]] or groups
     probes = [probe for group in wanted for probe in group(source)]
-    device = Device(pathlib.Path(sys.argv[1]).read_bytes())
+    device = Device(sys.argv[1])
     with gzip.open(sys.argv[2], "wt", compresslevel=6) as file:
         for one in probes:
             try:

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
 """Records what a GPU does with formatted surface stores and reductions, accesses outside of surfaces, separate samplers, and queries.
 
-    python3 tools/textures/kernels.py probe.ptx independent.ptx
-    ptxas -arch=sm_90 probe.ptx -o probe.cubin; ptxas -arch=sm_90 independent.ptx -o independent.cubin
-    python3 tools/textures/surfaces.py probe.cubin independent.cubin results.json
+    python3 tools/textures/surfaces.py FOLDER results.json [KIND ...]
 
-An error ends the CUDA context, so the experiments after it run in another process. The results are one JSON object for each: its description, and
+`FOLDER` has the cubins of the kernels of `kernels.py`. A failed launch ends the CUDA context, so the experiments after it run in another process. The results are one JSON object for each: its description, and
 the contents of the surface afterwards or the words of result, or the error. Needs Python and the CUDA driver.
 """
 
@@ -29,9 +27,14 @@ CLEAN = 0x5A  # the bytes of a new surface
 
 
 class Device:
-    def __init__(self, cubin):
-        self.driver, self.module = Driver(), ctypes.c_void_p()
-        self.driver.cuModuleLoadData(ctypes.byref(self.module), pathlib.Path(cubin).read_bytes())
+    def __init__(self, folder):
+        self.driver, self.folder = Driver(), pathlib.Path(folder)
+
+    def function(self, name):
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.driver.cuModuleLoadData(ctypes.byref(module), (self.folder / f"{name}.cubin").read_bytes())
+        self.driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode())
+        return function
 
     def array(self, kind, channels, shape, data=None, flags=SURFACE):
         code, width, _ = (FORMATS | NORMALIZED_FORMATS)[kind]
@@ -67,8 +70,7 @@ class Device:
         return pointer
 
     def launch(self, kernel, image, sampler, words):
-        function, count = ctypes.c_void_p(), len(words) // 8
-        self.driver.cuModuleGetFunction(ctypes.byref(function), self.module, kernel.encode())
+        function, count = self.function(kernel), len(words) // 8
         data = struct.pack(f"{len(words)}I", *words)
         source, target = self.buffer(len(data)), self.buffer(16 * count)
         self.driver.cuMemcpyHtoD_v2(source, data, ctypes.c_size_t(len(data)))
@@ -113,8 +115,8 @@ def experiments():
     yield "query samplers"
 
 
-def store(cubins, kind, count, vector):
-    device, source = Device(cubins[0]), random.Random(f"{kind}{count}")
+def store(folder, kind, count, vector):
+    device, source = Device(folder), random.Random(f"{kind}{count}")
     size = 256
     array, rows, texel = device.array(kind, int(count), (size, 0, 0))
     words = [word for x in range(size) for word in [x, 0, 0, 0, *values_of(kind, 4, source)]]
@@ -122,8 +124,8 @@ def store(cubins, kind, count, vector):
     return dict(words=words, contents=device.copy(array, None, rows, texel).hex())
 
 
-def reduce(cubins, kind, count, operation):
-    device, source = Device(cubins[0]), random.Random(f"{kind}{count}")
+def reduce(folder, kind, count, operation):
+    device, source = Device(folder), random.Random(f"{kind}{count}")
     size, (_, width, _) = 256, (FORMATS | NORMALIZED_FORMATS)[kind]
     old = [value & ((1 << 8 * width) - 1) for value in values_of("f32" if kind == "f32" else "u32", size * int(count), source)]
     old = b"".join(value.to_bytes(width, "little") for value in old)
@@ -133,8 +135,8 @@ def reduce(cubins, kind, count, operation):
     return dict(words=words, old=old.hex(), contents=device.copy(array, None, rows, texel).hex())
 
 
-def outside(cubins, kernel):
-    device, loads = Device(cubins[0]), kernel.startswith("suld")
+def outside(folder, kernel):
+    device, loads = Device(folder), kernel.startswith("suld")
     shape, flags = (8, 4, 0), SURFACE
     if "1d" in kernel:
         shape = (8, 0, 0)
@@ -161,8 +163,8 @@ def outside(cubins, kernel):
     return dict(shape=shape, format=kind, channels=channels, places=found, loads=loads)
 
 
-def pair(cubins, kernel):
-    device, source = Device(cubins[1]), random.Random(kernel)
+def pair(folder, kernel):
+    device, source = Device(folder), random.Random(kernel)
     shape = (4, 4, 4 if "3d" in kernel else 0)
     size = 64 if "3d" in kernel else 16
     data = struct.pack(f"{size}f", *(float(number) / 16 for number in range(size)))
@@ -180,8 +182,8 @@ def pair(cubins, kernel):
     return dict(states=states, words=words, data=data.hex(), pairs=found)
 
 
-def query(cubins, what):
-    device, found = Device(cubins[1 if what == "samplers" else 0]), []
+def query(folder, what):
+    device, found = Device(folder), []
     for kind, (_, _, channels) in (FORMATS | NORMALIZED_FORMATS).items():
         for count in channels:
             for shape, flags in (((8, 0, 0), 0), ((8, 4, 0), 0), ((8, 4, 2), 0), ((8, 4, 3), LAYERED), ((8, 0, 3), LAYERED), ((4, 4, 6), 4), ((4, 4, 12), 5)):
@@ -196,9 +198,10 @@ def query(cubins, what):
                         entry["handle"] = handle
                         sampler = handle >> 20 & 0xFFF
                         for name in names:
-                            entry[name] = device.launch(name, handle, sampler, [0] * 8)[0]
-                            if what == "textures":
-                                entry[name + "/header"] = device.launch(name, handle & 0xFFFFF, sampler, [0] * 8)[0]
+                            try:
+                                entry[name] = device.launch(name, handle, sampler, [0] * 8)[0]
+                            except RuntimeError as error:
+                                entry[name] = str(error)
                     except RuntimeError as error:
                         entry["error"] = str(error)
                     found.append(entry)
@@ -207,27 +210,27 @@ def query(cubins, what):
     return dict(entries=found)
 
 
-def perform(cubins, names):
-    """Writes a line for each experiment; ends after the first error, because the context is lost."""
+def perform(folder, names):
+    """Writes a line for each experiment; ends after the first failed launch, because the context is lost."""
     for name in names:
         kind, *rest = name.split()
         try:
-            result = {"store": store, "reduce": reduce, "outside": outside, "pair": pair, "query": query}[kind](cubins, *rest)
+            result = {"store": store, "reduce": reduce, "outside": outside, "pair": pair, "query": query}[kind](folder, *rest)
         except RuntimeError as error:
             result = dict(error=str(error))
         print(json.dumps(dict(name=name) | result), flush=True)
-        if "error" in json.dumps(result):
+        if "cuCtxSynchronize" in json.dumps(result):
             break
 
 
 def main():
-    cubins, output, wanted = sys.argv[1:3], pathlib.Path(sys.argv[3]), sys.argv[4:]
+    folder, output, wanted = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
     if wanted and wanted[0] == "perform":
-        return perform(cubins, wanted[1:])
+        return perform(folder, wanted[1:])
     names, lines = [name for name in experiments() if not wanted or name.split()[0] in wanted], []
     while names:
         # Later ones follow in the same process.
-        done = subprocess.run([sys.executable, __file__, *cubins, output, "perform", *names], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, __file__, folder, output, "perform", *names], capture_output=True, text=True)
         found = done.stdout.splitlines() or [json.dumps(dict(name=names[0], error=(done.stderr.strip().splitlines() or ["no result"])[-1]))]
         lines += found
         names = names[len(found):]
