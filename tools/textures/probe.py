@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Records what a GPU's texture unit reads at many coordinates, to find the rules by which it filters.
 
-    ptxas -arch=sm_90 tools/textures/probe.ptx -o probe.cubin
-    python3 tools/textures/probe.py probe.cubin results.json.gz
+    python3 tools/textures/probe.py FOLDER results.json.gz [GROUP ...]
 
-Each probe is a texture and a list of fetches; each fetch has eight words (x, y, z, level, two derivatives by x, two by y), and four words of result.
+`FOLDER` has the cubins of the kernels of `kernels.py`. Each probe is a texture and a list of fetches; each fetch has eight words (x, y, z, level, two derivatives by x, two by y; with three dimensions, the
+derivatives are the words 3 to 5, and 6, 7 and 1), and four words of result. A group is a function below without `_probes`; without groups, all are executed.
 The results are one JSON object for each probe: the description, the texels of each level in hexadecimal digits, the fetches and the results. Needs Python and the
 CUDA driver.
 """
@@ -29,9 +29,18 @@ HOST, ARRAY = 1, 3
 class Device:
     """The GPU with the kernels."""
 
-    def __init__(self, cubin):
-        self.driver, self.module = Driver(), ctypes.c_void_p()
-        self.driver.cuModuleLoadData(ctypes.byref(self.module), cubin)
+    def __init__(self, folder):
+        self.driver, self.folder, self.modules = Driver(), pathlib.Path(folder), {}
+
+    def function(self, name):
+        """Loads a kernel."""
+        if name not in self.modules:
+            module = ctypes.c_void_p()
+            self.driver.cuModuleLoadData(ctypes.byref(module), (self.folder / f"{name}.cubin").read_bytes())
+            self.modules[name] = module
+        function = ctypes.c_void_p()
+        self.driver.cuModuleGetFunction(ctypes.byref(function), self.modules[name], name.encode())
+        return function
 
     def upload(self, array, data, width, height, depth, texel):
         buffer = ctypes.create_string_buffer(data, len(data))
@@ -45,7 +54,7 @@ class Device:
         code, bytes_each = FORMATS[probe["format"]]
         texel = bytes_each * probe["channels"]
         width, height, depth = probe["shape"]
-        flags = (CUBE_FLAG if probe["cube"] else 0) | (GATHER_FLAG if probe["kernel"].startswith("tld4") else 0)
+        flags = (CUBE_FLAG if probe["cube"] else 0) | (GATHER_FLAG if probe["kernel"].startswith("tld4") else 0) | probe.get("array_flags", 0)
         description = ArrayDescription(width, height, depth, code, probe["channels"], flags)
         levels = [bytes.fromhex(level) for level in probe["texels"]]
         handle = ctypes.c_void_p()
@@ -75,14 +84,14 @@ class Device:
 
     def fetch(self, probe):
         """Returns the four words of each fetch."""
-        function, fetches = ctypes.c_void_p(), probe["fetches"]
-        self.driver.cuModuleGetFunction(ctypes.byref(function), self.module, probe["kernel"].encode())
+        function, fetches = self.function(probe["kernel"]), probe["fetches"]
         count = len(fetches) // 8
         data = struct.pack(f"{len(fetches)}I", *fetches)
         source, target = self.buffer(len(data)), self.buffer(16 * count)
         self.driver.cuMemcpyHtoD_v2(source, data, ctypes.c_size_t(len(data)))
-        values = [self.texture(probe), source, target, ctypes.c_uint(count)]
-        arguments = (ctypes.c_void_p * 4)(*(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values))
+        texture = self.texture(probe)
+        values = [texture, texture, source, target, ctypes.c_uint(count)]
+        arguments = (ctypes.c_void_p * 5)(*(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values))
         self.driver.cuLaunchKernel(function, (count + 127) // 128, 1, 1, 128, 1, 1, 0, None, arguments, None)
         self.driver.cuCtxSynchronize()
         results = ctypes.create_string_buffer(16 * count)
@@ -254,11 +263,115 @@ def gradient_probes(source):
         yield probe(f"gradient_{'linear' if linear_levels else 'point'}", "tex_grad_2d", levels, (64, 64, 0), along + pairs + special, linear=False, normalized=True, linear_levels=linear_levels)
 
 
+def length_probes(source):
+    """The level that derivatives give: each level of a texture has its number as contents, and two levels are interpolated."""
+    def levels(width, height, depth, cube=False):
+        count, sizes = max(width, height, depth).bit_length(), lambda number: [max(1, size >> number) for size in (width, height, 1 if cube else depth)]
+        return [floats(*([float(number)] * (sizes(number)[0] * sizes(number)[1] * (6 if cube else sizes(number)[2])))) for number in range(count)]
+
+    def one(name, kernel, shape, fetches, cube=False):
+        return probe(name, kernel, levels(*(max(1, size) for size in shape), cube), shape, fetches, linear=False, normalized=True, linear_levels=True, cube=cube)
+
+    def plane(*derivatives):
+        return [0.5, 0.5, 0.0, 0.0, *derivatives]
+
+    def number(zeros=True):
+        return source.choice((0.0, 1.0, 1.0, 1.0)[not zeros:]) * source.uniform(-1, 1) * 2.0 ** source.uniform(-6, 0)
+
+    square = (64, 64, 0)
+    octave = [2.0 ** -3 * (1 + k / 4096) for k in range(4096)]
+    yield one("length_single", "tex_grad_2d", square, [plane(value, 0.0, 0.0, 0.0) for value in octave])
+    yield one("length_single_y", "tex_grad_2d", square, [plane(0.0, 0.0, 0.0, -value) for value in octave[::8]])
+    yield one("length_single_ulps", "tex_grad_2d", square, [plane(struct.unpack("f", struct.pack("I", word))[0], 0.0, 0.0, 0.0) for k in range(1, 256, 5) for word in neighbours(2.0 ** -3 * (1 + k / 256), 3)])
+    for base in (1.0, 1.25, 1.7):
+        side = [base / 8 * k / 2048 for k in range(2049)]
+        yield one(f"length_pair_{base}", "tex_grad_2d", square, [plane(base / 8, value, 0.0, 0.0) for value in side])
+        yield one(f"length_rows_{base}", "tex_grad_2d", square, [plane(base / 8, 0.0, value, 0.0) for value in side])
+        yield one(f"length_mixed_{base}", "tex_grad_2d", square, [plane(base / 8, 0.0, value, -value / 2) for value in side])
+    yield one("length_pairs", "tex_grad_2d", square, [plane(number(False), number(False), 0.0, 0.0) for _ in range(5000)])
+    yield one("length_rows", "tex_grad_2d", square, [plane(number(False), 0.0, number(False), 0.0) for _ in range(5000)])
+    yield one("length_all", "tex_grad_2d", square, [plane(*(number() for _ in range(4))) for _ in range(12000)])
+    for width, height in ((48, 20), (100, 100), (64, 4), (63, 65)):
+        yield one(f"length_{width}_{height}", "tex_grad_2d", (width, height, 0), [plane(*(number() for _ in range(4))) for _ in range(3000)])
+    special = SPECIAL + [0x7F7FFFFF, 0xFF7FFFFF, 0x00800000, 0x3F800000]
+    yield one("length_special", "tex_grad_2d", square, [[0.5, 0.5, 0.0, 0.0, a, b, c, d] for a in special for b in (0, a) for c in (0, 0x3D000000, a) for d in (0, a)])
+    yield one("length_1d", "tex_grad_1d", (64, 0, 0), [plane(number(), 7.0, number(), 7.0) for _ in range(3000)])
+    yield one("length_1d_100", "tex_grad_1d", (100, 0, 0), [plane(number(), 0.0, number(), 0.0) for _ in range(2000)])
+    volume = [[0.5, 0.0, 0.5, value, 0.0, 0.0, 0.0, 0.0] for value in octave[::4]]
+    volume += [[0.5, 0.0, 0.5, value, value * k / 64, 0.0, 0.0, 0.0] for value in (0.125, 0.2) for k in range(65)]
+    volume += [[0.5, 0.0, 0.5, value, 0.0, value * k / 64, 0.0, 0.0] for value in (0.125, 0.2) for k in range(65)]
+    volume += [[0.5, 0.0, 0.5, value, 0.0, 0.0, value * k / 64, 0.0] for value in (0.125, 0.2) for k in range(65)]
+    volume += [[source.uniform(0, 1), number(), source.uniform(0, 1)] + [number() for _ in range(5)] for _ in range(6000)]
+    yield one("length_3d", "tex_grad_3d", (32, 32, 32), volume)
+    yield one("length_3d_40", "tex_grad_3d", (40, 20, 10), volume[-2000:])
+    faces = [[1.0, 0.0, 0.0, 0.0, value, 0.0, 0.0, 0.0] for value in octave[::8]]
+    faces += [[1.0, 0.0, 0.0, 0.0, value, value * k / 32, 0.0, 0.0] for value in (0.125, 0.2) for k in range(33)]
+    faces += [[1.0, 0.0, 0.0, 0.0, value, 0.0, 0.0, value * k / 32] for value in (0.125, 0.2) for k in range(33)]
+    faces += [[source.choice((-1.0, 1.0)), source.uniform(-0.5, 0.5), source.uniform(-0.5, 0.5)] + [number() for _ in range(5)] for _ in range(3000)]
+    yield one("length_cube", "tex_grad_cube", (32, 32, 6), faces, True)
+
+
+def level_weight_probes(source):
+    """The weights of texels in two levels: each of four channels is one for every second column and row of one level."""
+    def contents(size, is_used, layers):
+        numbers = [0.0] * (4 * size * size * len(layers))
+        for z, is_layer_used in enumerate(layers):
+            for y in range(size):
+                for x in range(size):
+                    numbers[4 * ((z * size + y) * size + x) + 2 * (y % 2) + x % 2] = float(is_used and is_layer_used)
+        return floats(*numbers)
+
+    def places(count, depth):
+        for number in range(count):
+            step = source.choice((1024, 4096, 1 << 16))
+            x, y, z = (source.randrange(step) / step for _ in range(3))
+            yield [x, y, z if depth else 0.0, source.choice((source.randrange(257) / 256, source.randrange(8) / 8))]
+
+    plane, volume = list(places(6000, 0)), list(places(5000, 1))
+    for used in (0, 1):
+        levels = [contents(8 >> level, level == used, (True,)) for level in range(2)]
+        yield probe(f"level_weight_2d_{used}", "tex_level_2d", levels, (8, 8, 0), plane, channels=4, address="wrap", normalized=True, linear_levels=True)
+        for slices in (0, 1):
+            levels = [contents(8 >> level, level == used, [z % 2 == slices for z in range(8 >> level)]) for level in range(2)]
+            yield probe(f"level_weight_3d_{used}{slices}", "tex_level_3d", levels, (8, 8, 8), volume, channels=4, address="wrap", normalized=True, linear_levels=True)
+    # Texels of different magnitudes: the rounding of sums of two levels.
+    for kind in ("f32", "f16"):
+        for number in range(6):
+            levels = [texels(kind, (4 >> level) ** 2, source) for level in range(3)]
+            fetches = [[source.randrange(4 * 256) / 1024, source.randrange(4 * 256) / 1024, 0.0, source.randrange(513) / 256] for _ in range(300)]
+            yield probe(f"level_sum_{kind}_{number}", "tex_level_2d", levels, (4, 4, 0), fetches, kind, normalized=True, linear_levels=True)
+
+
+def compare_probes(source):
+    """What a comparison gives with the samplers that CUDA makes."""
+    data = floats(*(number / 16 for number in range(16)))
+    places = [[source.randrange(64) / 16, source.randrange(64) / 16, 0.0, 0.0, source.choice((source.uniform(-0.5, 1.5), source.randrange(17) / 16))] for _ in range(1000)]
+    for kernel in ("tex_2d_compare", "tex_level_2d_compare", "tld4_2d_compare"):
+        for linear in (False, True):
+            for address in ("clamp", "border"):
+                yield probe(f"{kernel}_{'linear' if linear else 'nearest'}_{address}", kernel, [data], (4, 4, 0), places, linear=linear, address=address)
+    depth = dict(probe("depth_array", "tex_2d_compare", [data], (4, 4, 0), places), array_flags=0x10)
+    yield depth
+    faces = floats(*(number / 32 for number in range(24)))
+    directions = [[source.uniform(-1, 1) for _ in range(3)] + [0.0, source.uniform(0, 1)] for _ in range(300)]
+    yield probe("cube_compare", "tex_cube_compare", [faces], (2, 2, 6), directions, normalized=True, cube=True)
+    bytes_ = bytes(16 * number for number in range(16))
+    yield probe("bytes_compare", "tex_2d_compare", [bytes_], (4, 4, 0), places, "u8")
+
+
+def sample_probes(source):
+    """Multisampled fetches of a texture with one sample."""
+    data = floats(*(float(number) for number in range(16)))
+    fetches = [[sample, x, y, 0] for sample in range(4) for y in range(4) for x in range(4)]
+    yield probe("samples", "tex_2dms", [data], (4, 4, 0), fetches)
+
+
 def main():
     source = random.Random(1)
-    groups = (weight_probes, outside_probes, nearest_probes, sum_probes, level_probes, gather_probes, cube_probes, gradient_probes)
-    probes = [probe for group in groups for probe in group(source)]
-    device = Device(pathlib.Path(sys.argv[1]).read_bytes())
+    groups = (weight_probes, outside_probes, nearest_probes, sum_probes, level_probes, gather_probes, cube_probes, gradient_probes, length_probes, level_weight_probes, compare_probes, sample_probes)
+    wanted = [group for group in groups if group.__name__.removesuffix("_probes") in sys.argv[3:]] or groups
+    probes = [probe for group in wanted for probe in group(source)]
+    device = Device(sys.argv[1])
     with gzip.open(sys.argv[2], "wt", compresslevel=6) as file:
         for one in probes:
             try:

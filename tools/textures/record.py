@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Writes a part of the results of probe.py as the test data of the simulators, crates/sim/tests/data/texture_probes.txt.
 
-    python3 tools/textures/record.py results.json.gz crates/sim/tests/data/texture_probes.txt
+    python3 tools/textures/record.py crates/sim/tests/data/texture_probes.txt results.json.gz ...
 
 A line `texture ...` describes a texture as kernel tests do (docs/kernel-tests.md); each line after it is a fetch: the instruction (`sample`, `level` or `gather`),
-the bits of x, y, z and of the level, and the bits of the result. Left out are formats that kernel tests do not have; derivatives; textures of more
-than 128 texels, except with contents that are their index; filtered one-dimensional textures with a border, which a GPU reads as two-dimensional ones; filtered levels of two
-dimensions; and the results of three-dimensional filters with WRONG, where the rule of the simulators is not that of the GPU.
+the bits of x, y, z and of the level, and the bits of the result. `gradient` has the derivatives by x and by y instead of the level. Left out are formats that kernel tests do
+not have; textures with more than 128 different runs of texels, except with contents that are their index; filtered one-dimensional textures with a border, which a GPU reads as
+two-dimensional ones; derivatives of cube maps; and the results with WRONG, where the rule of the simulators is not that of the GPU.
 """
 
 import gzip
+import itertools
 import json
 import pathlib
 import random
@@ -18,6 +19,11 @@ import sys
 
 FETCHES = 40  # of each probe
 KINDS = {"tex_1d": "sample", "tex_2d": "sample", "tex_3d": "sample", "tex_cube": "sample", "tex_level_1d": "level", "tld4_2d": "gather"}
+KINDS |= {"tex_level_2d": "level", "tex_grad_1d": "gradient", "tex_grad_2d": "gradient", "tex_grad_3d": "gradient"}
+# A value to compare with has no effect.
+KINDS |= {"tex_2d_compare": "sample", "tld4_2d_compare": "gather", "tex_cube_compare": "sample"}
+# The words of the six derivatives of a fetch; None is zero.
+DERIVATIVES = {"tex_grad_1d": (4, None, None, 6, None, None), "tex_grad_2d": (4, 5, None, 6, 7, None), "tex_grad_3d": (3, 4, 5, 6, 7, 1)}
 # Fetches whose results the rule of crates/sim/src/filter.rs misses by one unit in the last place: probe, number.
 WRONG = {("sum_3d_f32_4", 56), ("sum_3d_f32_4", 63), ("sum_3d_f16_2", 27), ("sum_3d_f16_2", 143)}
 HEADER = """\
@@ -39,19 +45,20 @@ def texture_line(probe):
         return None
     contents = b"".join(bytes.fromhex(level) for level in probe["texels"])
     elements = struct.unpack(f"<{len(contents) // 4}I" if probe["format"] == "f32" else f"<{len(contents) // 2}H", contents)
-    if len(elements) > 128 and not is_index:
+    runs = [(element, len(list(group))) for element, group in itertools.groupby(elements)]
+    if len(runs) > 128 and not is_index:
         return None
-    words = ["texture", "u32" if is_index else probe["format"], "x".join(map(str, sizes)), probe["address"]]
+    words = ["texture", ("u32" if is_index else probe["format"]) + f"x{probe['channels']}" * (probe["channels"] > 1), "x".join(map(str, sizes)), probe["address"]]
     words += ["normalized"] * probe["normalized"] + ["linear"] * probe["linear"] + ["cube"] * probe["cube"]
     if len(probe["texels"]) > 1:
         words += [f"levels:{len(probe['texels'])}"] + ["linear-levels"] * probe["linear_levels"]
-    return " ".join(words) + " = " + ("index" if is_index else " ".join(f"{element:x}" for element in elements))
+    return " ".join(words) + " = " + ("index" if is_index else " ".join(f"{element:x}" + f"*{count}" * (count > 1) for element, count in runs))
 
 
 def main():
     source = random.Random(2)
     lines = [HEADER.rstrip()]
-    for text in gzip.open(sys.argv[1], "rt"):
+    for text in itertools.chain.from_iterable(gzip.open(name, "rt") for name in sys.argv[2:]):
         probe = json.loads(text)
         kind, line = KINDS.get(probe["kernel"]), texture_line(probe)
         # The level and cube probes were repeated with flags that are not the default.
@@ -63,10 +70,11 @@ def main():
             fetch, result = probe["fetches"][8 * at : 8 * at + 8], probe["results"][4 * at : 4 * at + 4]
             if line.startswith("texture u32"):
                 result = [int(number(word)) for word in result]
-            result = result if kind == "gather" else result[:1]
+            result = result if kind == "gather" else result[: probe["channels"]]
             if (probe["name"], at) not in WRONG:
-                lines.append(f"{kind} {' '.join(f'{word:x}' for word in fetch[:4])}: {' '.join(f'{word:x}' for word in result)}")
-    pathlib.Path(sys.argv[2]).write_text("\n".join(lines) + "\n")
+                place = fetch[:4] if kind != "gradient" else fetch[:3] + [0 if at is None else fetch[at] for at in DERIVATIVES[probe["kernel"]]]
+                lines.append(f"{kind} {' '.join(f'{word:x}' for word in place)}: {' '.join(f'{word:x}' for word in result)}")
+    pathlib.Path(sys.argv[1]).write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -92,8 +92,8 @@ pub fn execute(driver: &Driver, test: &KernelTest, image: &[u8], timed_launches:
                 let address = buffer.map_or(0, |buffer| buffer.memory.address + GUARD_BYTES as u64);
                 arguments.push(driver.tensor_map(map, address)?);
             }
-            ParameterValue::Image(_) => {
-                let message = format!("{}: this program creates no textures and surfaces", parameter.name);
+            ParameterValue::Image(_) | ParameterValue::Sampler(_) => {
+                let message = format!("{}: this program creates no textures, samplers and surfaces", parameter.name);
                 return Err(Error { message, sticky: false });
             }
         }

@@ -5,6 +5,10 @@
 //!
 //! `layers:3` makes an array. Further words describe textures: `linear` filters, `cube` a cube map with six layers, `cubes:2` an array of cube
 //! maps, and `levels:2` adds levels of half the size, whose contents follow those of the first level, and `linear-levels` interpolates between them.
+//!
+//! `samples:4` makes a texture with four samples in each texel, which follow each other in the contents.
+//!
+//! `sampler wrap normalized linear` is a separate sampler, for modules with `.target texmode_independent`.
 
 use crate::{Element, Fill};
 
@@ -30,6 +34,9 @@ const MOST_TEXELS: u32 = 1 << 15;
 /// Limit on the number of layers or levels.
 const MOST_LAYERS: u32 = 1 << 11;
 
+/// Limit on the number of samples of a texel.
+const MOST_SAMPLES: u32 = 16;
+
 /// How the layers of a texture are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {
@@ -46,6 +53,63 @@ pub enum Arrangement {
 /// Number of layers of a cube map.
 pub const FACES: u32 = 6;
 
+/// How a texture is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampler {
+    pub mode: AddressMode,
+    /// Whether the coordinates of texels are from 0 to 1.
+    pub is_normalized: bool,
+    /// Whether the texels around a place are interpolated.
+    pub is_linear: bool,
+    /// Whether the two levels around a level that is no integer are interpolated. Otherwise the nearest level is read.
+    pub interpolates_levels: bool,
+}
+
+impl Default for Sampler {
+    fn default() -> Sampler {
+        Sampler { mode: AddressMode::Clamp, is_normalized: false, is_linear: false, interpolates_levels: false }
+    }
+}
+
+impl Sampler {
+    /// Sets what a word of a description says; returns false for words that say something else.
+    fn set(&mut self, word: &str) -> bool {
+        match MODES.iter().find(|(mode, _)| *mode == word) {
+            Some(&(_, mode)) => self.mode = mode,
+            None if word == "normalized" => self.is_normalized = true,
+            None if word == "linear" => self.is_linear = true,
+            None if word == "linear-levels" => self.interpolates_levels = true,
+            None => return false,
+        }
+        true
+    }
+
+    /// Returns what is wrong with the combination of words, if anything.
+    fn mistake(self) -> Option<&'static str> {
+        let repeats = matches!(self.mode, AddressMode::Wrap | AddressMode::Mirror);
+        (repeats && !self.is_normalized).then_some("wrap and mirror need normalized coordinates")
+    }
+
+    /// Parses the description of a separate sampler.
+    pub(crate) fn read(text: &str) -> Result<Sampler, String> {
+        let mut sampler = Sampler::default();
+        let unknown = text.split_whitespace().skip(1).find(|word| !sampler.set(word));
+        match (unknown, sampler.mistake()) {
+            (Some(word), _) => Err(format!("unknown word `{word}`")),
+            (None, Some(mistake)) => Err(mistake.into()),
+            (None, None) => Ok(sampler),
+        }
+    }
+
+    /// Returns the words that describe the sampler, each after a space.
+    pub(crate) fn words(self) -> String {
+        let mode = MODES.iter().find(|(_, mode)| *mode == self.mode).map_or("", |(name, _)| *name);
+        let flags = [(self.is_normalized, " normalized"), (self.is_linear, " linear"), (self.interpolates_levels, " linear-levels")];
+        let flags: String = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, word)| *word).collect();
+        format!(" {mode}{flags}")
+    }
+}
+
 /// A texture or surface.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
@@ -57,28 +121,24 @@ pub struct Image {
     pub size: [u32; 3],
     /// Number of dimensions.
     pub dimensions: usize,
-    pub mode: AddressMode,
-    /// Whether the coordinates of texels are from 0 to 1.
-    pub is_normalized: bool,
-    /// Whether the texels around a place are interpolated.
-    pub is_linear: bool,
-    /// Whether the two levels around a level that is no integer are interpolated. Otherwise the nearest level is read.
-    pub interpolates_levels: bool,
+    pub sampler: Sampler,
     pub arrangement: Arrangement,
     /// Number of layers; of cube maps, six for each.
     pub layers: u32,
     /// Number of levels, each half as large as the one before.
     pub levels: u32,
+    /// Number of samples of a texel.
+    pub samples: u32,
     pub fill: Fill,
 }
 
 impl Image {
     /// Returns the number of elements.
     pub fn count(&self) -> usize {
-        (0..self.levels).map(|level| self.texels_of_level(level)).sum::<usize>() * self.channels as usize
+        (0..self.levels).map(|level| self.texels_of_level(level)).sum::<usize>() * (self.samples * self.channels) as usize
     }
 
-    /// Returns the number of texels of a level, in all layers.
+    /// Returns the number of texels of a level, in all layers; those with several samples count once.
     pub fn texels_of_level(&self, level: u32) -> usize {
         self.size_of_level(level).iter().map(|&size| size as usize).product::<usize>() * self.layers as usize
     }
@@ -90,20 +150,22 @@ impl Image {
 
     /// Returns what is wrong with the combination of words, if anything.
     fn mistake(&self) -> Option<&'static str> {
-        let is_filtered = self.is_linear || self.interpolates_levels;
+        let sampler = self.sampler;
+        let is_filtered = sampler.is_linear || sampler.interpolates_levels;
         let is_plain = !is_filtered && self.levels == 1 && matches!(self.arrangement, Arrangement::Single | Arrangement::Layers);
         let is_cube = matches!(self.arrangement, Arrangement::Cube | Arrangement::Cubes);
         let [width, height, _] = self.size;
         match () {
             () if self.is_surface && !is_plain => Some("a surface has no filter, no cube maps and no levels"),
-            () if matches!(self.mode, AddressMode::Wrap | AddressMode::Mirror) && !self.is_normalized => {
-                Some("wrap and mirror need normalized coordinates")
-            }
+            () if sampler.mistake().is_some() => sampler.mistake(),
             () if is_filtered && !matches!(self.element, Element::F32 | Element::F16) => Some("only floats are filtered"),
+            () if self.samples > 1 && (!is_plain || self.dimensions != 2 || self.is_surface) => {
+                Some("samples are those of two-dimensional textures without filter and levels")
+            }
             () if is_cube && (self.dimensions != 2 || width != height) => Some("a cube map has two equal sizes"),
             () if self.arrangement == Arrangement::Layers && self.dimensions > 2 => Some("layers have one or two dimensions"),
-            () if self.levels > 1 && !self.is_normalized => Some("levels need normalized coordinates"),
-            () if self.levels == 1 && self.interpolates_levels => Some("linear-levels needs several levels"),
+            () if self.levels > 1 && !sampler.is_normalized => Some("levels need normalized coordinates"),
+            () if self.levels == 1 && sampler.interpolates_levels => Some("linear-levels needs several levels"),
             () if self.levels > 1 && self.size.iter().all(|&size| size >> (self.levels - 1) == 0) => Some("too many levels"),
             () => None,
         }
@@ -135,28 +197,24 @@ impl Image {
             channels,
             size,
             dimensions: sizes.len(),
-            mode: AddressMode::Clamp,
-            is_normalized: false,
-            is_linear: false,
-            interpolates_levels: false,
+            sampler: Sampler::default(),
             arrangement: Arrangement::Single,
             layers: 1,
             levels: 1,
+            samples: 1,
             fill,
         };
         for word in words {
             let (name, number) = word.split_once(':').unwrap_or((word, "1"));
             let number = number.parse().ok().filter(|number| (1..=MOST_LAYERS).contains(number)).ok_or("a number is wrong or too large")?;
-            match MODES.iter().find(|(mode, _)| *mode == word) {
-                Some(&(_, mode)) => image.mode = mode,
-                None if word == "normalized" => image.is_normalized = true,
-                None if word == "linear" => image.is_linear = true,
-                None if word == "linear-levels" => image.interpolates_levels = true,
-                None if word == "cube" => (image.arrangement, image.layers) = (Arrangement::Cube, FACES),
-                None if name == "layers" => (image.arrangement, image.layers) = (Arrangement::Layers, number),
-                None if name == "cubes" => (image.arrangement, image.layers) = (Arrangement::Cubes, FACES * number),
-                None if name == "levels" => image.levels = number.min(MOST_TEXELS.ilog2() + 1),
-                None => return Err(format!("unknown word `{word}`")),
+            match name {
+                _ if image.sampler.set(word) => {}
+                _ if word == "cube" => (image.arrangement, image.layers) = (Arrangement::Cube, FACES),
+                "layers" => (image.arrangement, image.layers) = (Arrangement::Layers, number),
+                "cubes" => (image.arrangement, image.layers) = (Arrangement::Cubes, FACES * number),
+                "levels" => image.levels = number.min(MOST_TEXELS.ilog2() + 1),
+                "samples" => image.samples = number.min(MOST_SAMPLES),
+                _ => return Err(format!("unknown word `{word}`")),
             }
         }
         image.mistake().map_or(Ok(image), |mistake| Err(mistake.into()))
@@ -167,10 +225,7 @@ impl Image {
         let kind = if self.is_surface { "surface" } else { "texture" };
         let channels = if self.channels > 1 { format!("x{}", self.channels) } else { String::new() };
         let size: Vec<String> = self.size[..self.dimensions].iter().map(ToString::to_string).collect();
-        let mode =
-            MODES.iter().find(|(_, mode)| *mode == self.mode && !self.is_surface).map_or(String::new(), |(name, _)| format!(" {name}"));
-        let normalized = if self.is_normalized { " normalized" } else { "" };
-        let linear = if self.is_linear { " linear" } else { "" };
+        let sampler = if self.is_surface { String::new() } else { self.sampler.words() };
         let layers = match self.arrangement {
             Arrangement::Single => String::new(),
             Arrangement::Layers => format!(" layers:{}", self.layers),
@@ -178,7 +233,7 @@ impl Image {
             Arrangement::Cubes => format!(" cubes:{}", self.layers / FACES),
         };
         let levels = if self.levels > 1 { format!(" levels:{}", self.levels) } else { String::new() };
-        let between = if self.interpolates_levels { " linear-levels" } else { "" };
-        format!("{kind} {}{channels} {}{mode}{normalized}{linear}{layers}{levels}{between}", self.element.name(), size.join("x"))
+        let samples = if self.samples > 1 { format!(" samples:{}", self.samples) } else { String::new() };
+        format!("{kind} {}{channels} {}{sampler}{layers}{levels}{samples}", self.element.name(), size.join("x"))
     }
 }

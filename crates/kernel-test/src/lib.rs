@@ -14,7 +14,7 @@ mod text;
 pub use compare::{Difference, WrongElement};
 pub use element::Element;
 pub use fill::{Fill, Segment, Source};
-pub use image::{AddressMode, Arrangement, FACES, Image};
+pub use image::{AddressMode, Arrangement, FACES, Image, Sampler};
 pub use tensor_map::{Conversion, Region, TensorMap};
 pub use text::{FIRST_LINE, parse};
 
@@ -57,6 +57,8 @@ pub enum ParameterValue {
     Bytes(Vec<u8>),
     /// The 64-bit handle of a texture or surface that is created for this argument.
     Image(Image),
+    /// The 64-bit handle of a sampler.
+    Sampler(Sampler),
     /// A tensor map of a buffer, passed by value.
     TensorMap(TensorMap),
 }

@@ -1,6 +1,8 @@
 //! Parser and printer of the header: lines `// key: value`, continued by lines that start with `//  `.
 
-use crate::{Element, Expectation, Expected, Fill, Image, KernelTest, Parameter, ParameterValue, Segment, Source, TensorMap, Tolerance};
+use crate::{
+    Element, Expectation, Expected, Fill, Image, KernelTest, Parameter, ParameterValue, Sampler, Segment, Source, TensorMap, Tolerance,
+};
 use std::fmt::Write;
 
 /// The first line of every kernel test.
@@ -133,8 +135,11 @@ fn read_shape(text: &str, most: [u32; 3]) -> Result<[u32; 3], String> {
     Ok(shape)
 }
 
-/// Parses the value of a parameter: `f32[4] = FILL`, `bytes[3] = 01 02 ff`, `u16 = ffff` or `texture f32 8x8 clamp = FILL`.
+/// Parses the value of a parameter: `f32[4] = FILL`, `bytes[3] = 01 02 ff`, `u16 = ffff`, `texture f32 8x8 clamp = FILL` or `sampler linear`.
 fn read_parameter(text: &str) -> Result<ParameterValue, String> {
+    if text.split_whitespace().next() == Some("sampler") {
+        return Ok(ParameterValue::Sampler(Sampler::read(text)?));
+    }
     let (kind, value) = text.split_once('=').ok_or("no `=`")?;
     let (kind, value) = (kind.trim(), value.trim());
     if kind.starts_with("tensormap ") {
@@ -277,6 +282,7 @@ impl Parameter {
             }
             ParameterValue::TensorMap(map) => format!("{} = {}", map.text(), map.buffer),
             ParameterValue::Image(image) => format!("{} = {}", image.text(), image.fill.text(image.count())),
+            ParameterValue::Sampler(sampler) => format!("sampler{}", sampler.words()),
         };
         format!("param {}: {value}", self.name)
     }

@@ -9,7 +9,7 @@
 //! second = (total * w + 128) >> 8        first = total - second
 //! ```
 //!
-//! The total of the texture is split among two levels, then along z, x and y; in the half of x with the smaller coordinate, y is split by 256 - w
+//! The total of the texture is split among two levels, then along z, x and y. Along z, and along y in the half of x with the smaller coordinate, it is split by 256 - w
 //! with the roles exchanged. Example with w = 128 for x and w = 3 for y: x splits 256 into 128 and 128. The second half is split into 126 and 2 (128 * 3 /
 //! 256 = 1.5, rounded up), the first one into 127 (128 * 253 / 256 = 126.5, rounded up) and 1.
 //!
@@ -33,6 +33,12 @@ const SLICE_GUARD_BITS: i32 = 1;
 pub(crate) fn split(total: u32, weight: u32) -> [u32; 2] {
     let second = (total * weight + FULL_WEIGHT / 2) >> WEIGHT_BITS;
     [total - second, second]
+}
+
+/// Splits a total along z by the weight of the second of two slices.
+pub(crate) fn split_slices(total: u32, weight: u32) -> [u32; 2] {
+    let [second, first] = split(total, FULL_WEIGHT - weight);
+    [first, second]
 }
 
 /// Returns the weights of the four texels of a slice by row and column, from their total and the interpolation weights along x and y. The

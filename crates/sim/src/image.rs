@@ -2,23 +2,28 @@
 //!
 //! The contents are an allocation of global memory, so that they can be compared after a launch.
 //!
-//! A handle is the number of the texture header in 20 bits, with the number of the sampler above.
+//! A handle is the number of the texture header in 20 bits, with the number of the sampler above. The handle of a separate sampler has the number of the
+//! sampler in 12 bits.
 
-use oriole_kernel_test::{Element, Image, KernelTest};
+use oriole_kernel_test::{Arrangement, Element, FACES, Image, KernelTest, Sampler};
 use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::Mode;
-use oriole_sem::format::{F16, F32};
+use oriole_sem::format::{F16, F32, Rounding};
 
 use crate::memory::GlobalMemory;
 use crate::sampling::{Geometry, check_geometry};
 
 /// Number of bits of the number of a texture header in a handle.
 const HEADER_BITS: u32 = 20;
+/// Number of bits of the number of a sampler.
+const SAMPLER_BITS: u32 = 12;
 
 /// A texture or surface with the address of its contents.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceImage {
     pub(crate) image: Image,
+    /// The sampler that a fetch uses; the texture's own one unless the handle names another.
+    pub(crate) sampler: Sampler,
     address: u64,
 }
 
@@ -28,6 +33,7 @@ pub(crate) struct Texel {
     pub(crate) level: u32,
     pub(crate) layer: u32,
     pub(crate) place: [u32; 3],
+    pub(crate) sample: u32,
 }
 
 /// The position that a surface instruction accesses.
@@ -36,9 +42,18 @@ pub(crate) struct SurfacePlace {
     /// The kind of surface that the instruction names.
     pub(crate) geometry: Geometry,
     pub(crate) layer: u32,
-    /// The coordinates: x in bytes, y in rows, z in slices.
+    /// The coordinates: x in bytes or samples, y in rows, z in slices.
     pub(crate) place: [i32; 3],
+    pub(crate) unit: SurfaceUnit,
     pub(crate) outside: OutsideAccess,
+}
+
+/// The unit of the first coordinate of a surface instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SurfaceUnit {
+    Bytes,
+    /// Samples, which are the texels of a surface.
+    Samples,
 }
 
 /// The operation of a surface reduction (`sured`).
@@ -79,6 +94,30 @@ impl SurfaceReduction {
     }
 }
 
+/// Returns the bits of an element of a surface for a word that `sust.p` stores, which is a number of the kind of the format.
+fn stored(element: Element, value: u32) -> u32 {
+    let signed = |least: i32, most: i32| (value as i32).clamp(least, most) as u32;
+    match element {
+        Element::U8 => value.min(u8::MAX.into()),
+        Element::U16 => value.min(u16::MAX.into()),
+        Element::S8 => signed(i8::MIN.into(), i8::MAX.into()),
+        Element::S16 => signed(i16::MIN.into(), i16::MAX.into()),
+        Element::F16 => stored_half(value),
+        _ => value,
+    }
+}
+
+/// Returns the half that `sust.p` stores for a single: rounded towards zero, also where it is too large. The upper bits of a NaN are kept, and an H200 stores 1 if
+/// they are zero.
+fn stored_half(value: u32) -> u32 {
+    const FRACTION: u32 = 13;
+    let (sign, magnitude) = (value >> 16 & 0x8000, value & 0x7fff_ffff);
+    if magnitude > f32::INFINITY.to_bits() {
+        return sign | 0x7c00 | (magnitude >> FRACTION & 0x3ff).max(1);
+    }
+    float_to_float(F16, F32, value.into(), Mode::new(Rounding::Zero), Overflow::Ieee) as u32
+}
+
 /// The behaviour of an access whose coordinates are outside of the surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutsideAccess {
@@ -92,16 +131,32 @@ impl GlobalMemory {
     /// Creates a texture or surface. Returns its handle, and the address of its contents.
     pub fn create_image(&mut self, name: &str, image: &Image) -> (u64, u64) {
         let address = self.allocate(name, KernelTest::initial_bytes(image.element, image.count(), &image.fill));
-        self.images.push(DeviceImage { image: image.clone(), address });
-        let number = self.images.len() as u64;
-        (number | number << HEADER_BITS, address)
+        self.images.push(DeviceImage { image: image.clone(), sampler: image.sampler, address });
+        self.samplers.push(image.sampler);
+        (self.images.len() as u64 | (self.samplers.len() as u64) << HEADER_BITS, address)
+    }
+
+    /// Creates a sampler and returns its handle.
+    pub fn create_sampler(&mut self, sampler: Sampler) -> u64 {
+        self.samplers.push(sampler);
+        self.samplers.len() as u64
     }
 
     /// Returns the texture or surface with the lower half of a handle.
     pub(crate) fn image(&self, handle: u32) -> Result<DeviceImage, String> {
-        let (header, sampler) = (handle & ((1 << HEADER_BITS) - 1), handle >> HEADER_BITS);
-        let found = (header as usize).checked_sub(1).and_then(|number| self.images.get(number)).filter(|_| header == sampler);
-        found.cloned().ok_or_else(|| format!("{handle:#x} is no handle of a texture or surface"))
+        self.image_with_sampler(handle, handle >> HEADER_BITS)
+    }
+
+    /// Returns the texture with the lower half of a handle, to be read with a separate sampler.
+    pub(crate) fn image_with_sampler(&self, texture: u32, sampler: u32) -> Result<DeviceImage, String> {
+        let number = |word: u32, bits: u32| ((word & ((1 << bits) - 1)) as usize).checked_sub(1);
+        let image = number(texture, HEADER_BITS).and_then(|number| self.images.get(number));
+        let sampler = number(sampler, SAMPLER_BITS).and_then(|number| self.samplers.get(number));
+        match (image, sampler) {
+            (Some(image), Some(&sampler)) => Ok(DeviceImage { sampler, ..image.clone() }),
+            (Some(_), None) => Err(format!("the handle {texture:#x} of a texture or surface without a sampler")),
+            (None, _) => Err(format!("{texture:#x} is no handle of a texture or surface")),
+        }
     }
 
     /// Returns the elements of a texel, each extended to a register; halves are converted to singles. Elements that the texture does not have
@@ -148,6 +203,40 @@ impl GlobalMemory {
         Ok(())
     }
 
+    /// Writes a sample of a surface. The elements are converted to the format of the surface; those that the format does not have are
+    /// ignored, and those that are not given are zero, as an H200 writes them.
+    pub(crate) fn write_sample(&mut self, image: &DeviceImage, place: &SurfacePlace, elements: &[u32]) -> Result<(), String> {
+        let channels = image.image.channels as usize;
+        let converted = elements.iter().chain(std::iter::repeat(&0)).take(channels).map(|&element| stored(image.image.element, element));
+        let bytes: Vec<u8> = converted.flat_map(|element| element.to_le_bytes().into_iter().take(image.image.element.bytes())).collect();
+        self.write_surface(image, place, &bytes)
+    }
+
+    /// Executes a reduction on a sample of 4 or 8 bytes. A minimum or maximum is that of signed numbers if the format is signed.
+    pub(crate) fn reduce_sample(
+        &mut self,
+        image: &DeviceImage,
+        place: &SurfacePlace,
+        reduction: SurfaceReduction,
+        bytes: usize,
+        operand: u64,
+    ) -> Result<(), String> {
+        let is_signed = match image.image.element {
+            Element::U32 => false,
+            Element::S32 => true,
+            other => return Err(format!("a reduction of samples of type {}", other.name())),
+        };
+        if image.texel_bytes() as usize != bytes {
+            return Err(format!("a reduction of {bytes} bytes of samples of {} bytes", image.texel_bytes()));
+        }
+        let reduction = match reduction {
+            SurfaceReduction::Min { .. } => SurfaceReduction::Min { is_signed },
+            SurfaceReduction::Max { .. } => SurfaceReduction::Max { is_signed },
+            other => other,
+        };
+        self.reduce_surface(image, place, reduction, bytes, operand)
+    }
+
     /// Executes a reduction on a surface element of 4 or 8 bytes.
     pub(crate) fn reduce_surface(
         &mut self,
@@ -165,24 +254,47 @@ impl GlobalMemory {
 }
 
 impl DeviceImage {
-    /// Returns the index of a texel in the contents, in texels.
-    fn texel_number(&self, Texel { level, layer, place: [x, y, z] }: Texel) -> u64 {
+    /// Returns the index of a sample of a texel in the contents, in samples.
+    fn texel_number(&self, Texel { level, layer, place: [x, y, z], sample }: Texel) -> u64 {
         let before: usize = (0..level).map(|level| self.image.texels_of_level(level)).sum();
         let [width, height, depth] = self.image.size_of_level(level).map(u64::from);
-        before as u64 + ((u64::from(layer) * depth + u64::from(z)) * height + u64::from(y)) * width + u64::from(x)
+        let texel = before as u64 + ((u64::from(layer) * depth + u64::from(z)) * height + u64::from(y)) * width + u64::from(x);
+        texel * u64::from(self.image.samples) + u64::from(sample)
+    }
+
+    /// Returns what a query of width, height or depth gives. The manual does not say what those of dimensions are that an image does not have; these are the numbers of an
+    /// H200. Layers are one more dimension.
+    pub(crate) fn extent(&self, axis: usize) -> u32 {
+        let Image { size, dimensions, arrangement, layers, is_surface, .. } = self.image;
+        let count = if arrangement == Arrangement::Cubes { layers / FACES } else { layers };
+        match arrangement {
+            _ if axis < dimensions => size[axis],
+            Arrangement::Layers | Arrangement::Cubes if axis == dimensions => count,
+            _ => u32::from(axis == 1 && !is_surface),
+        }
+    }
+
+    /// Returns the number of bytes of a sample.
+    fn texel_bytes(&self) -> u32 {
+        self.image.element.bytes() as u32 * self.image.channels
     }
 
     /// Returns the address of the accessed bytes. `None` means that they are outside of the surface and nothing is accessed.
     fn surface_address(&self, place: &SurfacePlace, bytes: usize) -> Result<Option<u64>, String> {
         check_geometry(self, place.geometry)?;
-        let SurfacePlace { layer, place: [x, y, z], outside, .. } = *place;
-        if layer >= self.image.layers {
-            return Err(format!("layer {layer} of a surface with {} layers", self.image.layers));
-        }
-        let texel_bytes = self.image.element.bytes() as u32 * self.image.channels;
+        let SurfacePlace { layer, place: [x, y, z], unit, outside, .. } = *place;
+        let layer = match outside {
+            _ if layer < self.image.layers => layer,
+            OutsideAccess::Trap => return Err(format!("layer {layer} of a surface with {} layers", self.image.layers)),
+            OutsideAccess::Zero => return Ok(None),
+            OutsideAccess::Clamp => self.image.layers - 1,
+        };
+        let texel_bytes = self.texel_bytes();
+        let x = i64::from(x) * if unit == SurfaceUnit::Samples { i64::from(texel_bytes) } else { 1 };
+        let [y, z] = [y, z].map(i64::from);
         let [width, height, depth] = self.image.size;
         let row_bytes = width * texel_bytes;
-        if x % bytes as i32 != 0 {
+        if x % bytes as i64 != 0 {
             return Err(format!("{bytes} bytes of a surface at byte {x} of a row"));
         }
         let limits = [row_bytes.saturating_sub(bytes as u32), height - 1, depth - 1];
@@ -191,7 +303,7 @@ impl DeviceImage {
             _ if is_inside => [x, y, z].map(|place| place as u32),
             OutsideAccess::Trap => return Err(format!("{bytes} bytes at {:?} are outside of the surface", [x, y, z])),
             OutsideAccess::Zero => return Ok(None),
-            OutsideAccess::Clamp => std::array::from_fn(|axis| ([x, y, z][axis].max(0) as u32).min(limits[axis])),
+            OutsideAccess::Clamp => std::array::from_fn(|axis| [x, y, z][axis].clamp(0, limits[axis].into()) as u32),
         };
         let row = (u64::from(layer) * u64::from(depth) + u64::from(place[2])) * u64::from(height) + u64::from(place[1]);
         Ok(Some(self.address + row * u64::from(row_bytes) + u64::from(place[0])))
@@ -214,8 +326,7 @@ pub(crate) mod tests {
     }
 
     fn at(image: &DeviceImage, layer: u32, place: [i32; 3], outside: OutsideAccess) -> SurfacePlace {
-        let geometry = Geometry { dimensions: image.image.dimensions, arrangement: image.image.arrangement };
-        SurfacePlace { geometry, layer, place, outside }
+        SurfacePlace { geometry: Geometry::of(&image.image), layer, place, unit: SurfaceUnit::Bytes, outside }
     }
 
     #[test]
@@ -236,7 +347,10 @@ pub(crate) mod tests {
         let (mut memory, image) = image("surface u32 2x2 layers:3 = index");
         let place = at(&image, 2, [4, 1, 0], OutsideAccess::Trap);
         assert_eq!(memory.read_surface(&image, &place, 4).unwrap(), [11, 0, 0, 0]);
-        assert!(memory.read_surface(&image, &at(&image, 3, [0; 3], OutsideAccess::Clamp), 4).is_err());
+        // Layers outside: the last one, nothing, or an error.
+        assert_eq!(memory.read_surface(&image, &at(&image, 3, [0; 3], OutsideAccess::Clamp), 4).unwrap(), [8, 0, 0, 0]);
+        assert_eq!(memory.read_surface(&image, &at(&image, u32::MAX, [0; 3], OutsideAccess::Zero), 4).unwrap(), [0; 4]);
+        assert!(memory.read_surface(&image, &at(&image, 3, [0; 3], OutsideAccess::Trap), 4).is_err());
         for (reduction, operand, result) in [
             (SurfaceReduction::Add, 5, 16),
             (SurfaceReduction::Min { is_signed: false }, 0xffff_fff0, 16),
@@ -248,7 +362,46 @@ pub(crate) mod tests {
             memory.reduce_surface(&image, &place, reduction, 4, operand).unwrap();
             assert_eq!(memory.read_surface(&image, &place, 4).unwrap(), u32::to_le_bytes(result), "{reduction:?}");
         }
-        let plane = Geometry { dimensions: 2, arrangement: oriole_kernel_test::Arrangement::Single };
+        let plane = Geometry::new(2, oriole_kernel_test::Arrangement::Single);
         assert!(memory.read_surface(&image, &SurfacePlace { geometry: plane, ..place }, 4).is_err());
+    }
+
+    /// Results of an H200 (`tools/textures/surfaces.py`, `store`).
+    #[test]
+    fn stored_elements_have_the_format_of_the_surface() {
+        let halves = [
+            (0x3f80_1001, 0x3c00),
+            (0xba16_3023, 0x90b1),
+            (0x3eff_ffff, 0x37ff),
+            (0x7f7f_ffff, 0x7bff),
+            (0xff80_0000, 0xfc00),
+            (0xffc1_2345, 0xfe09),
+            (0x7f80_0001, 0x7c01),
+            (0x391d_1bcb, 0x08e8),
+        ];
+        for (value, bits) in halves {
+            assert_eq!(stored(Element::F16, value), bits, "{value:#x}");
+        }
+        assert_eq!([0xff, 0x100, u32::MAX].map(|value| stored(Element::U8, value)), [0xff; 3]);
+        assert_eq!([0x7fff, 0x8000, 0xffff_7fff].map(|value| stored(Element::S16, value) & 0xffff), [0x7fff, 0x7fff, 0x8000]);
+        assert_eq!(stored(Element::F32, 0x7f80_0001), 0x7f80_0001);
+    }
+
+    #[test]
+    fn queries_count_layers_as_a_dimension() {
+        let cases = [
+            ("texture f32 8 = zero", [8, 1, 0]),
+            ("surface f32 8 = zero", [8, 0, 0]),
+            ("texture f32 8x4 = zero", [8, 4, 0]),
+            ("texture f32 8x4x2 = zero", [8, 4, 2]),
+            ("texture f32 8 layers:3 = zero", [8, 3, 0]),
+            ("texture f32 8x4 layers:3 = zero", [8, 4, 3]),
+            ("texture f32 4x4 cube = zero", [4, 4, 0]),
+            ("texture f32 4x4 cubes:2 = zero", [4, 4, 2]),
+        ];
+        for (text, expected) in cases {
+            let (_, image) = image(text);
+            assert_eq!([0, 1, 2].map(|axis| image.extent(axis)), expected, "{text}");
+        }
     }
 }

@@ -79,6 +79,7 @@ impl Setup {
                 buffers.push((parameter.name.clone(), image.element, address));
                 handle.to_le_bytes().to_vec()
             }
+            ParameterValue::Sampler(sampler) => memory.create_sampler(*sampler).to_le_bytes().to_vec(),
         });
         let arguments = arguments.collect();
         let launch = Launch {

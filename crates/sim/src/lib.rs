@@ -8,6 +8,7 @@
 //! kernel test runs in either ([`kernel_test`]).
 
 mod filter;
+mod gradient;
 pub mod hazard;
 mod image;
 pub mod kernel_test;

@@ -3,6 +3,8 @@
 //! An access that is not inside one allocation, or not aligned to its size, is an [`AccessFault`], as on a GPU. Allocations start at multiples of
 //! 64 KiB and are at least 64 KiB apart, so that an index slightly out of bounds never hits another allocation.
 
+use oriole_kernel_test::Sampler;
+
 use crate::image::DeviceImage;
 
 /// Address of the first allocation; far from the windows of shared and local memory.
@@ -21,6 +23,8 @@ pub struct GlobalMemory {
     heap_bytes: u64,
     /// The textures and surfaces, by number.
     pub(crate) images: Vec<DeviceImage>,
+    /// The samplers, by number: those of the images, and separate ones.
+    pub(crate) samplers: Vec<Sampler>,
 }
 
 /// A contiguous range of global memory.
@@ -51,7 +55,7 @@ pub enum FaultKind {
 
 impl GlobalMemory {
     pub fn new() -> Self {
-        GlobalMemory { allocations: Vec::new(), next: FIRST_ADDRESS, heap_bytes: 0, images: Vec::new() }
+        GlobalMemory { allocations: Vec::new(), next: FIRST_ADDRESS, heap_bytes: 0, images: Vec::new(), samplers: Vec::new() }
     }
 
     /// Makes an allocation with these contents and returns its address.

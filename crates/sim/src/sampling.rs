@@ -25,11 +25,12 @@
 //! - NaN and subnormal coordinates are zero. Infinite coordinates are zero with wrap and mirror.
 //! - Of the axes of a cube map direction with equal magnitudes, z is selected before y, and y before x.
 //! - The filter of a cube map does not cross the edges of a layer.
-//! - How the hardware computes a level from derivatives is not known, so derivatives on textures with several levels are errors.
+//! - [`crate::gradient`] has the rule for the level that derivatives give. For cube maps it is not known, so derivatives on cube maps with several levels are errors.
 
-use oriole_kernel_test::{AddressMode, Arrangement, FACES};
+use oriole_kernel_test::{AddressMode, Arrangement, Element, FACES, Image};
 
-use crate::filter::{FULL_WEIGHT, SumFormat, WEIGHT_BITS, slice_weights, split};
+use crate::filter::{FULL_WEIGHT, SumFormat, WEIGHT_BITS, slice_weights, split, split_slices};
+use crate::gradient;
 use crate::image::{DeviceImage, Texel};
 use crate::memory::GlobalMemory;
 
@@ -44,7 +45,7 @@ pub(crate) enum Level {
     Float(f32),
     Integer(i32),
     /// The level computed from the derivatives of the coordinates.
-    Gradient,
+    Gradient([[f32; 3]; 2]),
 }
 
 /// The kind of a texture as an instruction names it.
@@ -53,9 +54,21 @@ pub(crate) struct Geometry {
     /// Number of dimensions; 2 for cube maps.
     pub(crate) dimensions: usize,
     pub(crate) arrangement: Arrangement,
+    /// Whether texels have several samples.
+    pub(crate) has_samples: bool,
 }
 
 impl Geometry {
+    /// Returns a kind of texture whose texels have one sample.
+    pub(crate) fn new(dimensions: usize, arrangement: Arrangement) -> Geometry {
+        Geometry { dimensions, arrangement, has_samples: false }
+    }
+
+    /// Returns the kind of an image.
+    pub(crate) fn of(image: &Image) -> Geometry {
+        Geometry { has_samples: image.samples > 1, ..Geometry::new(image.dimensions, image.arrangement) }
+    }
+
     /// Returns the number of coordinates, without the index.
     pub(crate) fn coordinates(self) -> usize {
         if self.is_cube() { 3 } else { self.dimensions }
@@ -78,6 +91,8 @@ pub(crate) struct Fetch {
     pub(crate) level: Level,
     /// The index; 0 if there is none.
     pub(crate) index: u32,
+    /// The number of the sample; 0 if there is none.
+    pub(crate) sample: u32,
     /// The bits of the coordinates.
     pub(crate) coordinates: [u32; 3],
     /// Numbers of texels to add along each axis, before the address mode applies.
@@ -93,9 +108,13 @@ type Slice = Vec<(Option<Texel>, u32)>;
 impl GlobalMemory {
     /// Returns the components at float coordinates.
     pub(crate) fn sample(&self, image: &DeviceImage, fetch: &Fetch) -> Result<[Option<u32>; 4], String> {
-        let choice = LevelChoice::of(image, fetch.level)?;
+        check_geometry(image, fetch.geometry)?;
+        if image.sampler.is_linear && !matches!(image.image.element, Element::F32 | Element::F16) {
+            return Err("a texture of integers is read with a linear filter".into());
+        }
+        let choice = LevelChoice::of(image, fetch)?;
         let place = TexelPosition::of(image, fetch, choice.first)?;
-        if !image.image.is_linear && choice.weight == 0 {
+        if !image.sampler.is_linear && choice.weight == 0 {
             return Ok(self.texel(image, place.nearest(image)));
         }
         let [first, second] = split(FULL_WEIGHT, choice.weight);
@@ -117,7 +136,7 @@ impl GlobalMemory {
     /// Returns one component of the four texels that linear filtering reads, in the order of `tld4`: counter-clockwise from the lower left, where
     /// y grows downwards.
     pub(crate) fn gather(&self, image: &DeviceImage, fetch: &Fetch, component: usize) -> Result<[Option<u32>; 4], String> {
-        let place = TexelPosition::of(image, fetch, level_number(image, fetch.level)?)?;
+        let place = TexelPosition::of(image, fetch, level_number(image, fetch)?)?;
         let [(columns, _), (rows, _)] = place.neighbours(image)[..] else { return Err("four texels of a texture without rows".into()) };
         Ok([(0, 1), (1, 1), (1, 0), (0, 0)].map(|(column, row): (usize, usize)| {
             let texel = columns[column].zip(rows[row]).map(|(x, y)| place.texel([x, y, 0]));
@@ -128,7 +147,7 @@ impl GlobalMemory {
     /// Returns the components at integer coordinates. An error outside of the texture, which the manual does not define.
     pub(crate) fn texel_at(&self, image: &DeviceImage, fetch: &Fetch) -> Result<[Option<u32>; 4], String> {
         check_geometry(image, fetch.geometry)?;
-        let level = level_number(image, fetch.level)?;
+        let level = level_number(image, fetch)?;
         let count = fetch.geometry.coordinates();
         let mut place = [0; 3];
         let sizes = image.image.size_of_level(level);
@@ -140,19 +159,26 @@ impl GlobalMemory {
                 format!("the texel {place:?} with the offsets {offsets:?} is outside of the texture")
             })?;
         }
-        Ok(self.texel(image, Some(Texel { level, layer: fetch.index.min(image.image.layers - 1), place })))
+        if fetch.sample >= image.image.samples {
+            return Err(format!("sample {} of a texture with {} samples", fetch.sample, image.image.samples));
+        }
+        Ok(self.texel(image, Some(Texel { level, layer: fetch.index.min(image.image.layers - 1), place, sample: fetch.sample })))
     }
 }
 
 /// Checks that an instruction reads the kind of texture or surface that this one is.
 pub(crate) fn check_geometry(image: &DeviceImage, geometry: Geometry) -> Result<(), String> {
-    let own = Geometry { dimensions: image.image.dimensions, arrangement: image.image.arrangement };
+    let own = Geometry::of(&image.image);
     match () {
         () if own.arrangement != geometry.arrangement => {
             Err(format!("an image ({:?}) is read as one with another arrangement ({:?})", own.arrangement, geometry.arrangement))
         }
         () if own.dimensions != geometry.dimensions => {
             Err(format!("an image of {} dimensions is read with {}", own.dimensions, geometry.dimensions))
+        }
+        () if own.has_samples != geometry.has_samples => {
+            let kind = if geometry.has_samples { "a multisampled one" } else { "one with a single sample" };
+            Err(format!("an image with {} samples is read as {kind}", image.image.samples))
         }
         () => Ok(()),
     }
@@ -167,24 +193,39 @@ struct LevelChoice {
 
 impl LevelChoice {
     /// Returns the levels to read.
-    fn of(image: &DeviceImage, level: Level) -> Result<LevelChoice, String> {
-        match level {
-            Level::Float(level) if image.image.interpolates_levels => {
-                let fixed = level_in_256ths(level, image.image.levels - 1);
-                Ok(LevelChoice { first: fixed >> WEIGHT_BITS, weight: fixed & (FULL_WEIGHT - 1) })
+    fn of(image: &DeviceImage, fetch: &Fetch) -> Result<LevelChoice, String> {
+        let last = image.image.levels - 1;
+        let fixed = match fetch.level {
+            Level::Float(level) => level_in_256ths(level, last),
+            Level::Gradient(derivatives) if last > 0 => {
+                gradient_level(image, fetch.geometry, derivatives)?.clamp(0, (last << WEIGHT_BITS) as i32) as u32
             }
-            _ => Ok(LevelChoice { first: level_number(image, level)?, weight: 0 }),
+            _ => return Ok(LevelChoice { first: level_number(image, fetch)?, weight: 0 }),
+        };
+        if image.sampler.interpolates_levels {
+            Ok(LevelChoice { first: fixed >> WEIGHT_BITS, weight: fixed & (FULL_WEIGHT - 1) })
+        } else {
+            Ok(LevelChoice { first: (fixed + FULL_WEIGHT / 2) >> WEIGHT_BITS, weight: 0 })
         }
     }
 }
 
-/// Returns the number of the level to read, the nearest one.
-fn level_number(image: &DeviceImage, level: Level) -> Result<u32, String> {
+/// Returns the level, in 256ths, that derivatives give.
+fn gradient_level(image: &DeviceImage, geometry: Geometry, derivatives: [[f32; 3]; 2]) -> Result<i32, String> {
+    if geometry.is_cube() {
+        return Err("derivatives of the direction of a cube map with several levels".into());
+    }
+    Ok(gradient::level(
+        derivatives.map(|by| std::array::from_fn(|axis| if axis < geometry.dimensions { by[axis] } else { 0.0 })),
+        image.image.size,
+    ))
+}
+
+/// Returns the number of the level that a fetch at integer coordinates or `tld4` reads, or one without a level that is no integer.
+fn level_number(image: &DeviceImage, fetch: &Fetch) -> Result<u32, String> {
     let last = image.image.levels - 1;
-    match level {
-        Level::Base => Ok(0),
-        Level::Gradient if last == 0 => Ok(0),
-        Level::Gradient => Err("derivatives of the coordinates of a texture with several levels".into()),
+    match fetch.level {
+        Level::Base | Level::Gradient(_) => Ok(0),
         Level::Float(level) => Ok((level_in_256ths(level, last) + FULL_WEIGHT / 2) >> WEIGHT_BITS),
         Level::Integer(level) => {
             let number = u32::try_from(level).ok().filter(|&level| level <= last);
@@ -214,7 +255,7 @@ impl TexelPosition {
         check_geometry(image, fetch.geometry)?;
         let mut coordinates = fetch.coordinates.map(|bits| f64::from(flushed(f32::from_bits(bits))));
         let mut layer = fetch.index;
-        let mut is_normalized = image.image.is_normalized;
+        let mut is_normalized = image.sampler.is_normalized;
         if fetch.geometry.is_cube() {
             let (face, [s, t]) = face(coordinates);
             layer = fetch.index.min(image.image.layers / FACES - 1) * FACES + face;
@@ -226,7 +267,7 @@ impl TexelPosition {
     }
 
     fn texel(&self, place: [u32; 3]) -> Texel {
-        Texel { level: self.level, layer: self.layer, place }
+        Texel { level: self.level, layer: self.layer, place, sample: 0 }
     }
 
     /// Returns the nearest texel; `None` beyond a border.
@@ -234,8 +275,8 @@ impl TexelPosition {
         let mut place = [0; 3];
         let sizes = image.image.size_of_level(self.level);
         for (axis, (place, size)) in place.iter_mut().zip(sizes).take(self.dimensions).enumerate() {
-            let texel = (self.in_texels(axis, size, image.image.mode).floor() as i64).saturating_add(self.offsets[axis].into());
-            *place = inside(texel, size, image.image.mode)?;
+            let texel = (self.in_texels(axis, size, image.sampler.mode).floor() as i64).saturating_add(self.offsets[axis].into());
+            *place = inside(texel, size, image.sampler.mode)?;
         }
         Some(self.texel(place))
     }
@@ -257,7 +298,7 @@ impl TexelPosition {
 
     /// Returns the texels around the place with their weights, which have this total, or the nearest texel. Texels of a slice have the same z.
     fn slices(&self, image: &DeviceImage, total: u32) -> Vec<Slice> {
-        if !image.image.is_linear {
+        if !image.sampler.is_linear {
             return vec![vec![(self.nearest(image), total)]];
         }
         let axes = self.neighbours(image);
@@ -272,13 +313,13 @@ impl TexelPosition {
             });
             taps.filter(|(_, weight)| *weight > 0).collect()
         };
-        layers.into_iter().zip(split(total, z)).filter(|(_, total)| *total > 0).map(slice).collect()
+        layers.into_iter().zip(split_slices(total, z)).filter(|(_, total)| *total > 0).map(slice).collect()
     }
 
     /// Returns the texels around the place, along each axis.
     fn neighbours(&self, image: &DeviceImage) -> Vec<Neighbours> {
         let sizes = image.image.size_of_level(self.level);
-        (0..self.dimensions).map(|axis| self.neighbours_along(axis, sizes[axis], image.image.mode)).collect()
+        (0..self.dimensions).map(|axis| self.neighbours_along(axis, sizes[axis], image.sampler.mode)).collect()
     }
 
     fn neighbours_along(&self, axis: usize, size: u32, mode: AddressMode) -> Neighbours {
@@ -286,7 +327,11 @@ impl TexelPosition {
         let rounded = (self.in_texels(axis, size, mode) * f64::from(FULL_WEIGHT) + 0.5).floor() as i64;
         let fixed = rounded.clamp(i64::MIN / 2, i64::MAX / 2) - i64::from(FULL_WEIGHT / 2);
         let first = (fixed >> WEIGHT_BITS) + i64::from(self.offsets[axis]);
-        ([first, first + 1].map(|texel| inside(texel, size, mode)), (fixed & i64::from(FULL_WEIGHT - 1)) as u32)
+        let texels = [first, first + 1].map(|texel| inside(texel, size, mode));
+        // Beyond the outermost texels of a clamped texture there is no weight to round.
+        let is_clamped = mode == AddressMode::Clamp && texels[0] == texels[1];
+        let weight = if is_clamped { 0 } else { (fixed & i64::from(FULL_WEIGHT - 1)) as u32 };
+        (texels, weight)
     }
 }
 
@@ -342,8 +387,8 @@ mod tests {
     use crate::image::tests::image;
 
     fn fetch(dimensions: usize, arrangement: Arrangement, index: u32, coordinates: [f32; 3]) -> Fetch {
-        let geometry = Geometry { dimensions, arrangement };
-        Fetch { geometry, level: Level::Base, index, coordinates: coordinates.map(f32::to_bits), offsets: [0; 3] }
+        let geometry = Geometry::new(dimensions, arrangement);
+        Fetch { geometry, level: Level::Base, index, sample: 0, coordinates: coordinates.map(f32::to_bits), offsets: [0; 3] }
     }
 
     fn plain(dimensions: usize, coordinates: [f32; 3]) -> Fetch {
@@ -365,7 +410,7 @@ mod tests {
         for (mode, cases) in modes {
             let (memory, image) = image(&format!("texture u32 4 {mode} = index"));
             for (x, texel) in cases {
-                let x = if image.image.is_normalized { x } else { x * 4.0 };
+                let x = if image.sampler.is_normalized { x } else { x * 4.0 };
                 assert_eq!(memory.sample(&image, &plain(1, [x, 0.0, 0.0])), Ok([Some(texel), None, None, None]), "{mode} {x}");
             }
         }
@@ -387,7 +432,7 @@ mod tests {
             let (memory, plain_image) = image(&format!("texture u32 4 {mode} = index"));
             let (filtered, linear_image) = image(&format!("texture f32 4 {mode} linear = 0 41800000 42000000 42400000"));
             for (offset, texel) in cases {
-                let x = if plain_image.image.is_normalized { 0.375 } else { 1.5 };
+                let x = if plain_image.sampler.is_normalized { 0.375 } else { 1.5 };
                 let fetch = Fetch { offsets: [offset, 0, 0], ..plain(1, [x, 0.0, 0.0]) };
                 assert_eq!(memory.sample(&plain_image, &fetch), Ok([Some(texel), None, None, None]), "{mode} {offset}");
                 assert_eq!(first(filtered.sample(&linear_image, &fetch)), 16.0 * texel as f32, "{mode} {offset}");
@@ -451,8 +496,13 @@ mod tests {
             fetch.level = Level::Float(level);
             assert_eq!(memory.sample(&levels, &fetch).unwrap()[0], Some(texel), "{level}");
         }
-        fetch.level = Level::Gradient;
-        assert!(memory.sample(&levels, &fetch).is_err());
+        // A derivative of half a texture is two texels of level 0, which is level 1.
+        for (derivatives, texel) in
+            [([[0.25, 0.0, 0.0]; 2], 7), ([[0.0; 3], [0.5, 0.0, 0.0]], 9), ([[0.0, -1.0, 0.0], [0.0; 3]], 9), ([[8.0; 3]; 2], 10)]
+        {
+            fetch.level = Level::Gradient(derivatives);
+            assert_eq!(memory.sample(&levels, &fetch).unwrap()[0], Some(texel), "{derivatives:?}");
+        }
     }
 
     #[test]
@@ -492,16 +542,21 @@ mod tests {
             let (kind, rest) = line.split_once(' ').unwrap();
             let (place, expected) = rest.split_once(':').unwrap();
             let (place, expected) = (words(place), words(expected));
-            let geometry = Geometry { dimensions: image.image.dimensions, arrangement: image.image.arrangement };
+            let geometry = Geometry::of(&image.image);
             let mut coordinates = [0; 3];
             coordinates.copy_from_slice(&place[..3]);
-            let level = if kind == "level" { Level::Float(f32::from_bits(place[3])) } else { Level::Base };
-            let fetch = Fetch { geometry, level, index: 0, coordinates, offsets: [0; 3] };
+            let derivatives = |by: usize| [0, 1, 2].map(|axis| f32::from_bits(place[3 + 3 * by + axis]));
+            let level = match kind {
+                "level" => Level::Float(f32::from_bits(place[3])),
+                "gradient" => Level::Gradient([derivatives(0), derivatives(1)]),
+                _ => Level::Base,
+            };
+            let fetch = Fetch { geometry, level, index: 0, sample: 0, coordinates, offsets: [0; 3] };
             let found = if kind == "gather" { memory.gather(image, &fetch, 0) } else { memory.sample(image, &fetch) };
             let found: Vec<u32> = found.unwrap().into_iter().flatten().collect();
             assert_eq!(found, expected, "{name}\n{line}");
             count += 1;
         }
-        assert!(count > 5000, "{count} fetches");
+        assert!(count > 8000, "{count} fetches");
     }
 }

@@ -103,7 +103,7 @@ fn parameters(test: Option<&KernelTest>) -> (Vec<Parameter>, u16) {
     let mut end = 0;
     for (ordinal, parameter) in test.into_iter().flat_map(|test| &test.parameters).enumerate() {
         let (size, alignment) = match &parameter.value {
-            ParameterValue::Buffer { .. } | ParameterValue::Image(_) => (8, 8),
+            ParameterValue::Buffer { .. } | ParameterValue::Image(_) | ParameterValue::Sampler(_) => (8, 8),
             ParameterValue::TensorMap(_) => (128, 64),
             ParameterValue::Scalar { element, .. } => (element.bytes() as u16, element.bytes() as u16),
             ParameterValue::Bytes(bytes) => (bytes.len() as u16, 4),

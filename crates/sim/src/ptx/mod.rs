@@ -42,8 +42,8 @@
 //! are not explored, but a program that depends on them has data races. Asynchronous copies are performed as late as allowed
 //! (`run/copy.rs`).
 //!
-//! **Not supported**: tensor copies other than whole boxes (`.tile`), `tensormap`, `tcgen05`, scaled `mma`, `multimem`, textures, surfaces,
-//! stochastic rounding and `fma.oob`. `tests/ptx_coverage.rs` has the list.
+//! **Not supported**: tensor copies other than whole boxes (`.tile`), `tensormap`, `tcgen05`, scaled `mma`, `multimem`, textures by
+//! reference, comparisons with depth, stochastic rounding and `fma.oob`. `tests/ptx_coverage.rs` has the list.
 //!
 //! **Where the manual leaves a choice**, the interpreter does what hardware is likely to do: integer division by zero gives all ones,
 //! approximate functions give the correctly rounded result, exited threads do not count at barriers without a thread count, and the blocks

@@ -10,7 +10,7 @@ mod matrix;
 use rustc_hash::FxHashMap;
 
 use super::finding::PtxError;
-use crate::image::{OutsideAccess, SurfaceReduction};
+use crate::image::{OutsideAccess, SurfaceReduction, SurfaceUnit};
 use crate::sampling::Geometry;
 use crate::tensor_map::ReductionOperation;
 
@@ -268,20 +268,35 @@ pub(crate) struct PtxAtomic {
 pub(crate) struct ImageAccess {
     pub(crate) kind: ImageAccessKind,
     pub(crate) handle: PtxSource,
-    /// The index of textures with layers, then the coordinates.
+    /// The separate sampler, if the instruction names one.
+    pub(crate) sampler: Option<PtxSource>,
+    /// The number of the sample of textures with several, the index of those with layers, then the coordinates.
     pub(crate) coordinates: Box<[PtxSource]>,
     /// The level of a fetch that names one.
     pub(crate) level: Option<PtxSource>,
-    /// Whether derivatives of the coordinates give the level.
-    pub(crate) has_gradient: bool,
+    /// The derivatives of the coordinates by x, then those by y; none if they do not give the level.
+    pub(crate) derivatives: Box<[PtxSource]>,
     /// The offsets in texels, one for each dimension; none if the instruction has none.
     pub(crate) offsets: Box<[PtxSource]>,
     /// Destination of each element; `None` for `_`.
     pub(crate) destinations: Box<[Option<RegisterSlot>]>,
+    /// How the four results of a fetch become elements.
+    pub(crate) results: ImageResults,
     /// The predicate that says that all data is resident, which is always so.
     pub(crate) resident: Option<RegisterSlot>,
     /// The elements to store, or the operand of a reduction; none for a load.
     pub(crate) values: Box<[PtxSource]>,
+}
+
+/// The form of the results of a fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ImageResults {
+    /// Words.
+    Words,
+    /// Floats that are rounded to halves, one in each element.
+    Halves,
+    /// Floats that are rounded to halves, two in each element.
+    PairsOfHalves,
 }
 
 /// The kind of an access to a texture or surface.
@@ -293,10 +308,10 @@ pub(crate) enum ImageAccessKind {
     FetchTexel(Geometry),
     /// A component of the four texels around float coordinates.
     Gather(Geometry, usize),
-    /// A load or store of elements of a number of bytes.
-    Surface { geometry: Geometry, element_bytes: u8, outside: OutsideAccess },
-    /// A reduction of a number of bytes.
-    Reduction { geometry: Geometry, reduction: SurfaceReduction, bytes: u8, outside: OutsideAccess },
+    /// A load or store of elements of a number of bytes, or of a sample.
+    Surface { geometry: Geometry, element_bytes: u8, unit: SurfaceUnit, outside: OutsideAccess },
+    /// A reduction of a number of bytes, or of a sample of this size.
+    Reduction { geometry: Geometry, reduction: SurfaceReduction, bytes: u8, unit: SurfaceUnit, outside: OutsideAccess },
     /// The size along an axis.
     Size(usize),
 }

@@ -1,4 +1,4 @@
-//! Textures and surfaces: `TEX`, `TLD`, `TLD4`, `TXD`, `TXQ`, `SULD`, `SUST` and `SURED`, without comparisons and samples.
+//! Textures and surfaces: `TEX`, `TLD`, `TLD4`, `TXD`, `TXQ`, `SULD`, `SUST` and `SURED`, by the rules of `crate::sampling`.
 //!
 //! ```text
 //! TEX.B.LL upper, lower, coordinates, handle and level, 2D, mask            handle in a general register
@@ -20,7 +20,8 @@ use super::memory::AccessWidth;
 use super::site::Site;
 use super::step::{Built, UnsupportedInst, access};
 use super::warp::{PredicateDestination, Row, Warp, lanes_of};
-use crate::image::{OutsideAccess, SurfacePlace, SurfaceReduction};
+use crate::image::{DeviceImage, OutsideAccess, SurfacePlace, SurfaceReduction, SurfaceUnit};
+use crate::memory::GlobalMemory;
 use crate::sampling::{Fetch, Geometry, Level};
 
 /// Number of components in the second result.
@@ -54,6 +55,13 @@ impl Handle {
             Handle::Uniform(row) => warp.uniform(row),
             Handle::Constant(handle) => handle,
         }
+    }
+
+    /// Returns the texture to fetch from. Its sampler is in the upper bits of the handle, or in the second uniform register.
+    fn texture(self, warp: &Warp, memory: &GlobalMemory, lane: usize) -> Result<DeviceImage, String> {
+        let sampler = if let Handle::Uniform(row) = self { warp.uniform(row.plus(1)) } else { 0 };
+        let handle = self.read(warp, lane);
+        if sampler == 0 { memory.image(handle) } else { memory.image_with_sampler(handle, sampler) }
     }
 
     /// Returns the handle that an instruction without a register for it takes from a constant bank, given the numbers among its operands: the
@@ -141,7 +149,7 @@ fn geometry(name: &str) -> Option<Geometry> {
         "ARRAY_CUBE" => (2, Arrangement::Cubes),
         _ => return None,
     };
-    Some(Geometry { dimensions, arrangement })
+    Some(Geometry::new(dimensions, arrangement))
 }
 
 /// The registers of a fetch.
@@ -151,7 +159,10 @@ struct Registers {
     index: Option<Row>,
     coordinates: Row,
     level: Option<Row>,
+    /// The derivatives of each coordinate by x and by y.
+    derivatives: Option<Row>,
     offsets: Option<Row>,
+    sample: Option<Row>,
 }
 
 impl Registers {
@@ -163,7 +174,9 @@ impl Registers {
         let index = (index_count > 0).then_some(first);
         let coordinates = if index_count > 0 { first.plus(1) } else { first };
         let handle_count = u16::from(operands.handle.is_none());
-        let count = handle_count + u16::from(has_level) + u16::from(has_offsets);
+        let last = handle_count + u16::from(has_level) + u16::from(has_offsets);
+        // The value to compare with has no effect: see docs/textures.md.
+        let count = last + u16::from(geometry.has_samples) + u16::from(site.has(".DC"));
         let second = if count > 0 { Some(operands.source(site, 3, count)?) } else { None };
         let level = second.filter(|_| has_level).map(|second| second.plus(handle_count));
         let offsets = second.filter(|_| has_offsets).map(|second| second.plus(handle_count + u16::from(has_level)));
@@ -172,10 +185,11 @@ impl Registers {
             (None, Some(second)) => Handle::General(second),
             (None, None) => return Err(site.unsupported("a fetch without a handle")),
         };
-        Ok(Registers { handle, index, coordinates, level, offsets })
+        let sample = second.filter(|_| geometry.has_samples).map(|second| second.plus(last));
+        Ok(Registers { handle, index, coordinates, level, derivatives: None, offsets, sample })
     }
 
-    /// Takes the tuples of `TXD`, without the derivatives.
+    /// Takes the tuples of `TXD`.
     fn of_gradients(site: &Site<'_>, operands: &Operands, geometry: Geometry) -> Result<Registers, UnsupportedInst> {
         let (has_index, has_offsets) = (geometry.has_index(), site.has(".AOFFI"));
         let count = geometry.coordinates() as u16;
@@ -186,7 +200,9 @@ impl Registers {
             None => (Handle::General(first), first.plus(1)),
         };
         let word = coordinates.plus(count);
-        Ok(Registers { handle, index: has_index.then_some(word), coordinates, level: None, offsets: has_offsets.then_some(word) })
+        let derivatives = Some(operands.source(site, 3, 2 * count)?);
+        let [index, offsets] = [has_index, has_offsets].map(|has_field| has_field.then_some(word));
+        Ok(Registers { handle, index, coordinates, level: None, derivatives, offsets, sample: None })
     }
 }
 
@@ -219,12 +235,13 @@ impl OffsetFields {
 
 /// Builds `TEX`, `TLD`, `TLD4` and `TXD`.
 fn fetch(site: &Site<'_>) -> Built {
-    let missing = [".UAOFFI", ".PTP", ".DC", ".MS", ".LC", ".LB", ".NDV"];
+    let missing = [".UAOFFI", ".PTP", ".LC", ".LB", ".NDV"];
     if let Some(modifier) = missing.iter().find(|modifier| site.has(modifier)) {
         return Err(site.unsupported(format!("a fetch with {modifier}")));
     }
     let operands = Operands::of(site)?;
     let named = geometry(operands.name).ok_or_else(|| site.unsupported(format!("textures of kind {}", operands.name)))?;
+    let named = Geometry { has_samples: site.has(".MS"), ..named };
     let mask = operands.mask();
     let results = operands.results(site)?;
     let opcode = site.opcode();
@@ -243,7 +260,7 @@ fn fetch(site: &Site<'_>) -> Built {
     Ok(access(move |warp, world, lanes| {
         for lane in lanes_of(lanes) {
             let fault = |what: String| Fault::of(lane, what);
-            let image = world.memory.image(registers.handle.read(warp, lane)).map_err(fault)?;
+            let image = registers.handle.texture(warp, &world.memory, lane).map_err(fault)?;
             let mut offsets = [0; 3];
             if let Some(word) = registers.offsets.map(|word| warp.row(word)[lane]) {
                 for (axis, offset) in (0..).zip(&mut offsets[..named.dimensions]) {
@@ -255,17 +272,22 @@ fn fetch(site: &Site<'_>) -> Built {
                 *place = warp.row(registers.coordinates.plus(axis))[lane];
             }
             let level = registers.level.map(|level| warp.row(level)[lane]);
-            let level = match (opcode, level) {
-                (Opcode::TXD, _) => Level::Gradient,
+            let level = match (registers.derivatives, level) {
+                (Some(first), _) => {
+                    let derivative = |axis, by| f32::from_bits(warp.row(first.plus(2 * axis + by))[lane]);
+                    let count = named.coordinates() as u16;
+                    Level::Gradient([0, 1].map(|by| [0, 1, 2].map(|axis| if axis < count { derivative(axis, by) } else { 0.0 })))
+                }
                 (_, None) => Level::Base,
-                (Opcode::TLD, Some(level)) => Level::Integer(level as i32),
+                (_, Some(level)) if opcode == Opcode::TLD => Level::Integer(level as i32),
                 (_, Some(level)) => Level::Float(f32::from_bits(level)),
             };
             let index = registers.index.map_or(0, |index| warp.row(index)[lane] & INDEX_MASK);
             // A texture of one dimension may be read as one of two.
-            let is_line = named == Geometry { dimensions: 2, arrangement: Arrangement::Single } && image.image.dimensions == 1;
+            let is_line = named == Geometry::new(2, Arrangement::Single) && image.image.dimensions == 1;
             let geometry = if is_line { Geometry { dimensions: 1, ..named } } else { named };
-            let fetch = Fetch { geometry, level, index, coordinates, offsets };
+            let sample = registers.sample.map_or(0, |sample| warp.row(sample)[lane]);
+            let fetch = Fetch { geometry, level, index, sample, coordinates, offsets };
             let texel = match opcode {
                 Opcode::TLD => world.memory.texel_at(&image, &fetch),
                 Opcode::TLD4 => world.memory.gather(&image, &fetch, component),
@@ -300,7 +322,7 @@ fn query(site: &Site<'_>) -> Built {
         for lane in lanes_of(lanes) {
             let image = world.memory.image(handle.read(warp, lane)).map_err(|what| Fault::of(lane, what))?;
             for (number, component) in (0..3).filter(|component| mask >> component & 1 != 0).enumerate() {
-                write_component(warp, results, number as u16, lane, image.image.size[component]);
+                write_component(warp, results, number as u16, lane, image.extent(component));
             }
         }
         Ok(())
@@ -317,11 +339,10 @@ enum SurfaceAccess {
 
 /// Returns the access of `SURED`.
 fn reduction_of(site: &Site<'_>) -> Result<SurfaceAccess, UnsupportedInst> {
-    if site.one_of(&[(".SD32", ()), (".SD64", ())]).is_some() {
-        return Err(site.unsupported("reductions whose type is that of the surface"));
-    }
+    // `.SD32` and `.SD64` have the sign of the surface.
     let is_signed = site.one_of(&[(".S32", true), (".S64", true)]).unwrap_or(false);
-    let width = site.one_of(&[(".U64", AccessWidth::B64), (".S64", AccessWidth::B64)]).unwrap_or(AccessWidth::B32);
+    let wide = [".U64", ".S64", ".SD64"].map(|name| (name, AccessWidth::B64));
+    let width = site.one_of(&wide).unwrap_or(AccessWidth::B32);
     let operations = [
         (".ADD", SurfaceReduction::Add),
         (".MIN", SurfaceReduction::Min { is_signed }),
@@ -333,7 +354,7 @@ fn reduction_of(site: &Site<'_>) -> Result<SurfaceAccess, UnsupportedInst> {
     Ok(SurfaceAccess::Reduce(reduction, width))
 }
 
-/// Builds `SULD`, `SUST` and `SURED` with coordinates in bytes. The index of surfaces with layers follows the coordinates.
+/// Builds `SULD`, `SUST` and `SURED` with coordinates in bytes (`.BA`) or samples. The index of surfaces with layers follows the coordinates.
 fn surface(site: &Site<'_>, kind: SurfaceAccess) -> Built {
     let geometries = [
         (".1D", 1, Arrangement::Single),
@@ -342,13 +363,21 @@ fn surface(site: &Site<'_>, kind: SurfaceAccess) -> Built {
         (".1D_ARRAY", 1, Arrangement::Layers),
         (".2D_ARRAY", 2, Arrangement::Layers),
     ];
-    let geometry = site.one_of(&geometries.map(|(name, dimensions, arrangement)| (name, Geometry { dimensions, arrangement })));
-    let (Some(geometry), true) = (geometry, site.has(".D") && site.has(".BA")) else {
-        return Err(site.unsupported("surfaces of this kind"));
+    let geometry = site.one_of(&geometries.map(|(name, dimensions, arrangement)| (name, Geometry::new(dimensions, arrangement))));
+    let unit = match (site.has(".D"), site.has(".BA"), kind) {
+        (true, true, _) => SurfaceUnit::Bytes,
+        (true, false, SurfaceAccess::Reduce(..)) | (false, false, SurfaceAccess::Store) => SurfaceUnit::Samples,
+        _ => return Err(site.unsupported("surfaces of this kind")),
     };
+    let Some(geometry) = geometry else { return Err(site.unsupported("surfaces of this kind")) };
     let (dimensions, has_index) = (geometry.dimensions, geometry.has_index());
     let outside = site.one_of(&[(".TRAP", OutsideAccess::Trap), (".IGN", OutsideAccess::Zero)]).unwrap_or(OutsideAccess::Clamp);
-    let width = if let SurfaceAccess::Reduce(_, width) = kind { width } else { AccessWidth::of(site)? };
+    let width = match (kind, unit) {
+        (SurfaceAccess::Reduce(_, width), _) => width,
+        (_, SurfaceUnit::Bytes) => AccessWidth::of(site)?,
+        // The elements of a sample are words.
+        (_, SurfaceUnit::Samples) => site.one_of(&[(".R", AccessWidth::B32), (".RG", AccessWidth::B64)]).unwrap_or(AccessWidth::B128),
+    };
     let (mut general, mut numbers, mut uniform, mut coordinates) = (Vec::new(), Vec::new(), None, None);
     for operand in &site.instruction.operands {
         match &operand.value {
@@ -385,7 +414,7 @@ fn surface(site: &Site<'_>, kind: SurfaceAccess) -> Built {
                 *place = warp.row(coordinates.plus(axis))[lane] as i32;
             }
             let layer = if has_index { warp.row(coordinates.plus(dimensions as u16))[lane] } else { 0 };
-            let place = SurfacePlace { geometry, layer, place, outside };
+            let place = SurfacePlace { geometry, layer, place, unit, outside };
             let count = width.bytes() as usize;
             if let SurfaceAccess::Load = kind {
                 let mut bytes = world.memory.read_surface(&image, &place, count).map_err(fault)?;
@@ -396,14 +425,21 @@ fn surface(site: &Site<'_>, kind: SurfaceAccess) -> Built {
                 }
                 continue;
             }
-            let words = (0..width.registers()).flat_map(|register| warp.row(row_of(register))[lane].to_le_bytes());
-            let bytes: Vec<u8> = words.take(count).collect();
-            if let SurfaceAccess::Reduce(reduction, _) = kind {
-                let operand = bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte));
-                world.memory.reduce_surface(&image, &place, reduction, count, operand).map_err(fault)?;
-            } else {
-                world.memory.write_surface(&image, &place, &bytes).map_err(fault)?;
-            }
+            let words: Vec<u32> = (0..width.registers()).map(|register| warp.row(row_of(register))[lane]).collect();
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).take(count).collect();
+            let operand = || bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte));
+            let memory = &mut world.memory;
+            let done = match (kind, unit) {
+                (SurfaceAccess::Reduce(reduction, _), SurfaceUnit::Bytes) => {
+                    memory.reduce_surface(&image, &place, reduction, count, operand())
+                }
+                (SurfaceAccess::Reduce(reduction, _), SurfaceUnit::Samples) => {
+                    memory.reduce_sample(&image, &place, reduction, count, operand())
+                }
+                (_, SurfaceUnit::Bytes) => memory.write_surface(&image, &place, &bytes),
+                (_, SurfaceUnit::Samples) => memory.write_sample(&image, &place, &words),
+            };
+            done.map_err(fault)?;
         }
         Ok(())
     }))

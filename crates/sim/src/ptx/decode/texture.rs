@@ -1,5 +1,4 @@
-//! Decodes `tex`, `tld4`, `txq`, `suld.b`, `sust.b`, `sured.b` and `suq` with handles in registers. Comparisons, samples and results of 16 bits
-//! are refused.
+//! Decodes `tex`, `tld4`, `txq`, `suld`, `sust`, `sured` and `suq` with handles in registers. References are refused.
 
 use oriole_kernel_test::Arrangement;
 use oriole_ptx::ast::{self, AddressBase, FormShape, ValueType};
@@ -7,26 +6,33 @@ use oriole_ptx::table::{Opcode, Slot as FormSlot};
 use oriole_ptx::types::ScalarType;
 
 use super::{Decode, FunctionDecoder, Missing, PtxInst};
-use crate::image::{OutsideAccess, SurfaceReduction};
-use crate::ptx::program::{ImageAccess, ImageAccessKind, PtxAction, PtxSource, RegisterSlot};
+use crate::image::{OutsideAccess, SurfaceReduction, SurfaceUnit};
+use crate::ptx::program::{ImageAccess, ImageAccessKind, ImageResults, PtxAction, PtxSource, RegisterSlot};
 use crate::sampling::Geometry;
 
 /// The destinations of the elements of an access; `None` for `_`.
 type Destinations = Box<[Option<RegisterSlot>]>;
 
-/// Returns the kind of texture that a modifier names; `None` for multisampled textures.
+/// The place that an access names.
+struct ImagePlace {
+    handle: PtxSource,
+    sampler: Option<PtxSource>,
+    coordinates: Vec<PtxSource>,
+}
+
+/// Returns the kind of texture that a modifier names.
 fn geometry(ptx: &PtxInst<'_>) -> Option<Geometry> {
     let (dimensions, arrangement) = match ptx.get(FormSlot::Geom)?.spelling() {
         "1d" => (1, Arrangement::Single),
-        "2d" => (2, Arrangement::Single),
+        "2d" | "2dms" => (2, Arrangement::Single),
         "3d" => (3, Arrangement::Single),
         "a1d" => (1, Arrangement::Layers),
-        "a2d" => (2, Arrangement::Layers),
+        "a2d" | "a2dms" => (2, Arrangement::Layers),
         "cube" => (2, Arrangement::Cube),
         "acube" => (2, Arrangement::Cubes),
         _ => return None,
     };
-    Some(Geometry { dimensions, arrangement })
+    Some(Geometry { has_samples: names(ptx, &["2dms", "a2dms"]), ..Geometry::new(dimensions, arrangement) })
 }
 
 /// Returns whether an instruction has one of these modifiers.
@@ -60,24 +66,23 @@ impl FunctionDecoder<'_> {
         }
     }
 
-    /// Decodes `[handle, {x, y, z}]`, or `[handle, {index, x, y}]`. `count` coordinates are read, and have type `ty`.
-    fn image_place(
-        &mut self,
-        ptx: &PtxInst<'_>,
-        operand: ast::Operand,
-        ty: ScalarType,
-        has_index: bool,
-        count: usize,
-    ) -> Decode<(PtxSource, Vec<PtxSource>)> {
+    /// Decodes `[handle, {x, y, z}]`, or `[handle, {sample, index, x, y}]`, either one with a sampler after the handle. The coordinates have type `ty`.
+    fn image_place(&mut self, ptx: &PtxInst<'_>, operand: ast::Operand, ty: ScalarType, geometry: Geometry) -> Decode<ImagePlace> {
         let ast::Operand::Bracket(list) = operand else { return self.unsupported(ptx) };
-        let &[handle, vector] = self.body.list(list) else { return Err(Missing::new("a separate sampler")) };
+        let (handle, sampler, vector) = match *self.body.list(list) {
+            [handle, vector] => (handle, None, vector),
+            [handle, sampler, vector] => (handle, Some(sampler), vector),
+            _ => return self.unsupported(ptx),
+        };
         let handle = self.handle(handle)?;
-        let count = count + usize::from(has_index);
+        let sampler = sampler.map(|sampler| self.handle(sampler)).transpose()?;
+        let integers = usize::from(geometry.has_samples) + usize::from(geometry.has_index());
+        let count = integers + geometry.coordinates();
         let mut coordinates = Vec::new();
         for (number, place) in self.elements(vector, count).into_iter().take(count).enumerate() {
-            coordinates.push(self.source(place, if has_index && number == 0 { ScalarType::U32 } else { ty })?);
+            coordinates.push(self.source(place, if number < integers { ScalarType::U32 } else { ty })?);
         }
-        Ok((handle, coordinates))
+        Ok(ImagePlace { handle, sampler, coordinates })
     }
 
     /// Returns the registers of a vector that are written; `None` for `_`.
@@ -89,20 +94,23 @@ impl FunctionDecoder<'_> {
         self.elements(operand, count).into_iter().map(slot).collect()
     }
 
-    /// Decodes the first operand of a fetch: the four results, and the predicate that says whether data is resident.
-    fn results(&self, operand: ast::Operand) -> Decode<(Destinations, Option<RegisterSlot>)> {
-        let ast::Operand::Pair(list) = operand else { return Ok((self.written(operand, 4)?, None)) };
+    /// Decodes the first operand of a fetch: the results, and the predicate that says whether data is resident.
+    fn results(&self, operand: ast::Operand, count: usize) -> Decode<(Destinations, Option<RegisterSlot>)> {
+        let ast::Operand::Pair(list) = operand else { return Ok((self.written(operand, count)?, None)) };
         let &[vector, resident] = self.body.list(list) else { return Err(Missing::new("a pair of results")) };
         let resident = if resident == ast::Operand::Sink { None } else { Some(self.destination(resident)?) };
-        Ok((self.written(vector, 4)?, resident))
+        Ok((self.written(vector, count)?, resident))
     }
 
-    /// Decodes the operands from position `first` on: none, or offsets of a number of dimensions. A value to compare with is refused.
+    /// Decodes the operands from position `first` on: none, or offsets of a number of dimensions, or a value to compare with, or both. The value is that of a depth texture,
+    /// which neither CUDA nor kernel tests can create; an H200 ignores it for other textures, and so does the interpreter.
     fn offsets(&mut self, ptx: &PtxInst<'_>, first: usize, dimensions: usize) -> Decode<Box<[PtxSource]>> {
         let Some(&operand) = ptx.operands.get(first) else { return Ok(Box::default()) };
         let is_float = |shape: &FormShape| matches!(shape, FormShape::Value(value) if value.ty == ValueType::Scalar(ScalarType::F32));
-        if ptx.operands.len() > first + 1 || ptx.form.operands.get(first).is_none_or(|form| is_float(&form.shape)) {
-            return self.unsupported(ptx);
+        match ptx.form.operands.get(first) {
+            Some(form) if is_float(&form.shape) => return Ok(Box::default()),
+            Some(_) => {}
+            None => return self.unsupported(ptx),
         }
         let elements = self.elements(operand, dimensions).into_iter().take(dimensions);
         elements.map(|offset| self.source(offset, ScalarType::S32)).collect()
@@ -113,44 +121,42 @@ impl FunctionDecoder<'_> {
         let [has_level, has_gradient] = ["level", "grad"].map(|name| names(ptx, &[name]));
         // The level is one operand, derivatives are two; offsets and comparisons follow.
         let count = 2 + usize::from(has_level) + 2 * usize::from(has_gradient);
-        if to.bits() != 32 {
-            return self.unsupported(ptx);
-        }
+        let (form, elements) = match to {
+            ScalarType::F16 => (ImageResults::Halves, 4),
+            ScalarType::F16x2 => (ImageResults::PairsOfHalves, 2),
+            _ => (ImageResults::Words, 4),
+        };
         let is_float = from == ScalarType::F32;
         if has_gradient && !is_float {
             return self.unsupported(ptx);
         }
-        let (handle, coordinates) = self.image_place(ptx, ptx.operand(1), from, geometry.has_index(), geometry.coordinates())?;
-        let (destinations, resident) = self.results(ptx.operand(0))?;
+        let place = self.image_place(ptx, ptx.operand(1), from, geometry)?;
+        let (destinations, resident) = self.results(ptx.operand(0), elements)?;
         let level = if has_level { Some(self.source(ptx.operand(2), from)?) } else { None };
+        let mut derivatives = Vec::new();
+        for operand in ptx.operands.iter().copied().skip(2).take(2 * usize::from(has_gradient)) {
+            for element in self.elements(operand, geometry.coordinates()).into_iter().take(geometry.coordinates()) {
+                derivatives.push(self.source(element, ScalarType::F32)?);
+            }
+        }
         let kind = if is_float { ImageAccessKind::Fetch(geometry) } else { ImageAccessKind::FetchTexel(geometry) };
-        let (coordinates, offsets) = (coordinates.into(), self.offsets(ptx, count, geometry.dimensions)?);
-        Ok(ImageAccess { kind, handle, coordinates, level, has_gradient, offsets, destinations, resident, values: Box::default() })
+        let offsets = self.offsets(ptx, count, geometry.dimensions)?;
+        let access = ImageAccess::new(kind, place);
+        Ok(ImageAccess { level, derivatives: derivatives.into(), offsets, destinations, results: form, resident, ..access })
     }
 
     fn gather(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
         let Some(geometry) = geometry(ptx) else { return self.unsupported(ptx) };
         let component = ["r", "g", "b", "a"].iter().position(|name| ptx.get(FormSlot::Comp).is_some_and(|found| found.spelling() == *name));
         let Some(component) = component else { return self.unsupported(ptx) };
-        let (handle, coordinates) = self.image_place(ptx, ptx.operand(1), ScalarType::F32, geometry.has_index(), geometry.coordinates())?;
-        let (destinations, resident) = self.results(ptx.operand(0))?;
-        let kind = ImageAccessKind::Gather(geometry, component);
-        let (coordinates, offsets) = (coordinates.into(), self.offsets(ptx, 2, geometry.dimensions)?);
-        Ok(ImageAccess {
-            kind,
-            handle,
-            coordinates,
-            level: None,
-            has_gradient: false,
-            offsets,
-            destinations,
-            resident,
-            values: Box::default(),
-        })
+        let place = self.image_place(ptx, ptx.operand(1), ScalarType::F32, geometry)?;
+        let (destinations, resident) = self.results(ptx.operand(0), 4)?;
+        let offsets = self.offsets(ptx, 2, geometry.dimensions)?;
+        Ok(ImageAccess { offsets, destinations, resident, ..ImageAccess::new(ImageAccessKind::Gather(geometry, component), place) })
     }
 
-    /// Returns the kind of surface that an instruction accesses by bytes, and what it does outside.
-    fn surface_kind(&self, ptx: &PtxInst<'_>) -> Decode<(Geometry, OutsideAccess)> {
+    /// Returns the kind of surface that an instruction accesses, in what unit, and what it does outside.
+    fn surface_kind(&self, ptx: &PtxInst<'_>) -> Decode<(Geometry, SurfaceUnit, OutsideAccess)> {
         let outside = match () {
             () if names(ptx, &["trap"]) => OutsideAccess::Trap,
             () if names(ptx, &["clamp"]) => OutsideAccess::Clamp,
@@ -158,18 +164,19 @@ impl FunctionDecoder<'_> {
             () => return self.unsupported(ptx),
         };
         match geometry(ptx) {
-            Some(geometry) if names(ptx, &["b"]) => Ok((geometry, outside)),
-            _ => self.unsupported(ptx),
+            Some(geometry) if names(ptx, &["b"]) => Ok((geometry, SurfaceUnit::Bytes, outside)),
+            Some(geometry) => Ok((geometry, SurfaceUnit::Samples, outside)),
+            None => self.unsupported(ptx),
         }
     }
 
     fn surface(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
-        let (geometry, outside) = self.surface_kind(ptx)?;
+        let (geometry, unit, outside) = self.surface_kind(ptx)?;
         let ty = ptx.ty();
         let element_bytes = ty.bytes() as u8;
         let is_load = ptx.form.opcode == Opcode::Suld;
         let (place, vector) = if is_load { (ptx.operand(1), ptx.operand(0)) } else { (ptx.operand(0), ptx.operand(1)) };
-        let (handle, coordinates) = self.image_place(ptx, place, ScalarType::S32, geometry.has_index(), geometry.dimensions)?;
+        let place = self.image_place(ptx, place, ScalarType::S32, geometry)?;
         let count = self.lanes(vector);
         let (mut destinations, mut values): (Destinations, Box<[PtxSource]>) = Default::default();
         if is_load {
@@ -177,12 +184,12 @@ impl FunctionDecoder<'_> {
         } else {
             values = self.elements(vector, count).into_iter().map(|value| self.source(value, ty)).collect::<Decode<_>>()?;
         }
-        let kind = ImageAccessKind::Surface { geometry, element_bytes, outside };
-        Ok(ImageAccess { destinations, values, ..ImageAccess::of_surface(kind, handle, coordinates) })
+        let kind = ImageAccessKind::Surface { geometry, element_bytes, unit, outside };
+        Ok(ImageAccess { destinations, values, ..ImageAccess::new(kind, place) })
     }
 
     fn reduction(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
-        let (geometry, outside) = self.surface_kind(ptx)?;
+        let (geometry, unit, outside) = self.surface_kind(ptx)?;
         let ty = ptx.ty();
         let is_signed = matches!(ty, ScalarType::S32 | ScalarType::S64);
         let reduction = match () {
@@ -193,10 +200,10 @@ impl FunctionDecoder<'_> {
             () if names(ptx, &["or"]) => SurfaceReduction::Or,
             () => return self.unsupported(ptx),
         };
-        let (handle, coordinates) = self.image_place(ptx, ptx.operand(0), ScalarType::S32, geometry.has_index(), geometry.dimensions)?;
+        let place = self.image_place(ptx, ptx.operand(0), ScalarType::S32, geometry)?;
         let values = Box::new([self.source(ptx.operand(1), ty)?]);
-        let kind = ImageAccessKind::Reduction { geometry, reduction, bytes: ty.bytes() as u8, outside };
-        Ok(ImageAccess { values, ..ImageAccess::of_surface(kind, handle, coordinates) })
+        let kind = ImageAccessKind::Reduction { geometry, reduction, bytes: ty.bytes() as u8, unit, outside };
+        Ok(ImageAccess { values, ..ImageAccess::new(kind, place) })
     }
 
     fn query(&mut self, ptx: &PtxInst<'_>) -> Decode<ImageAccess> {
@@ -205,21 +212,24 @@ impl FunctionDecoder<'_> {
         let (Some(axis), 2) = (axis, ptx.operands.len()) else { return self.unsupported(ptx) };
         let handle = self.handle(ptx.operand(1))?;
         let destinations = self.written(ptx.operand(0), 1)?;
-        Ok(ImageAccess { destinations, ..ImageAccess::of_surface(ImageAccessKind::Size(axis), handle, Vec::new()) })
+        let place = ImagePlace { handle, sampler: None, coordinates: Vec::new() };
+        Ok(ImageAccess { destinations, ..ImageAccess::new(ImageAccessKind::Size(axis), place) })
     }
 }
 
 impl ImageAccess {
-    /// Returns an access without level, offsets, destinations and values.
-    fn of_surface(kind: ImageAccessKind, handle: PtxSource, coordinates: Vec<PtxSource>) -> ImageAccess {
+    /// Returns an access without level, derivatives, offsets, destinations and values.
+    fn new(kind: ImageAccessKind, place: ImagePlace) -> ImageAccess {
         ImageAccess {
             kind,
-            handle,
-            coordinates: coordinates.into(),
+            handle: place.handle,
+            sampler: place.sampler,
+            coordinates: place.coordinates.into(),
             level: None,
-            has_gradient: false,
+            derivatives: Box::default(),
             offsets: Box::default(),
             destinations: Box::default(),
+            results: ImageResults::Words,
             resident: None,
             values: Box::default(),
         }
