@@ -173,7 +173,7 @@ impl Kernel {
                     let _ = writeln!(out, "    .reg .u64 %{name};\n    ld.param.u64 %{name}, [{name}];");
                     let _ = writeln!(out, "    cvta.to.global.u64 %{name}, %{name};");
                 }
-                ParameterValue::Scalar { .. } | ParameterValue::Image(_) => {
+                ParameterValue::Scalar { .. } | ParameterValue::Image(_) | ParameterValue::Sampler(_) => {
                     let _ = writeln!(out, "    .reg .{ty} %{name};\n    ld.param.{ty} %{name}, [{name}];");
                 }
             }

@@ -116,7 +116,9 @@ impl Setup {
                 }
                 ParameterValue::Scalar { element, bits } => bits.to_le_bytes()[..element.bytes()].to_vec(),
                 ParameterValue::Bytes(bytes) => bytes.clone(),
-                ParameterValue::TensorMap(_) => unreachable!("random programs have no tensor maps"),
+                ParameterValue::TensorMap(_) | ParameterValue::Sampler(_) => {
+                    unreachable!("random programs have no tensor maps and no samplers")
+                }
                 ParameterValue::Image(image) => memory.create_image(&parameter.name, image).0.to_le_bytes().to_vec(),
             });
         }
