@@ -9,9 +9,9 @@
 //! second = (total * w + 128) >> 8        first = total - second
 //! ```
 //!
-//! The total of the texture is split among two levels, then along z, x and y. Along z, and along y in the half of x with the smaller coordinate, it is split by 256 - w
-//! with the roles exchanged. Example with w = 128 for x and w = 3 for y: x splits 256 into 128 and 128. The second half is split into 126 and 2 (128 * 3 /
-//! 256 = 1.5, rounded up), the first one into 127 (128 * 253 / 256 = 126.5, rounded up) and 1.
+//! The total of the texture is split among two levels, then along z, x and y. Along z, and along y in the half of x with the smaller
+//! coordinate, it is split by 256 - w with the roles exchanged. Example with w = 128 for x and w = 3 for y: x splits 256 into 128 and 128.
+//! The second half is split into 126 and 2 (128 * 3 / 256 = 1.5, rounded up), the first one into 127 (128 * 253 / 256 = 126.5, rounded up) and 1.
 //!
 //! **Sums** are computed in fixed point. The texels of a slice (up to four with the same level and z) are aligned to the largest of them and
 //! truncated to four bits more than the significand of the format; their products and sum are exact. The sums of two slices are aligned in the

@@ -3,8 +3,8 @@
 //! The level is log2 of the length of the longest derivative, in texels. The manuals do not say how it is computed. The rules were found with
 //! `tools/textures/probe.py` (groups `gradient` and `length`); docs/textures.md has the figures.
 //!
-//! Numbers have 9 fraction bits in their significand; further bits are cut off ([`truncated`]). With dx and dy the derivatives by x and by y, multiplied by the
-//! size of the texture:
+//! Numbers have 9 fraction bits in their significand; further bits are cut off ([`truncated`]). With dx and dy the derivatives by x and by
+//! y, multiplied by the size of the texture:
 //!
 //! ```text
 //! length(v)  a + 11/32 b + 1/4 c      with a, b and c the magnitudes of the components of v, the largest first
@@ -12,8 +12,8 @@
 //! level      log2(L) from a table with an entry for each of the 8 upper fraction bits
 //! ```
 //!
-//! The sum and the difference approximate the longer axis of the ellipse that dx and dy span: 11/16 is about sin 45°. Example: dx = (4, 0) and dy = (0, 4)
-//! texels have the lengths 4 and 11/16 (4 + 11/32 * 4) = 3.7, so the level is log2(4) = 2.
+//! The sum and the difference approximate the longer axis of the ellipse that dx and dy span: 11/16 is about sin 45°. Example: dx = (4, 0)
+//! and dy = (0, 4) texels have the lengths 4 and 11/16 (4 + 11/32 * 4) = 3.7, so the level is log2(4) = 2.
 
 /// Fraction bits of a significand.
 const FRACTION_BITS: i32 = 9;
@@ -53,7 +53,8 @@ fn product(factor: f64, x: f64, parts: f64) -> f64 {
     (factor * x / unit + 0.5).floor() * unit
 }
 
-/// Multiplies a derivative by a size. The significands are multiplied, and what remains below the last bit counts from 1/8 on. NaN and subnormal numbers are zero.
+/// Multiplies a derivative by a size. The significands are multiplied, and what remains below the last bit counts from 1/8 on. NaN and
+/// subnormal numbers are zero.
 fn in_texels(derivative: f32, size: u32) -> f64 {
     if derivative.is_nan() || derivative.is_subnormal() || derivative == 0.0 {
         return 0.0;
@@ -93,8 +94,8 @@ fn diagonal(components: [f64; 3]) -> f64 {
     truncated(product(11.0 / 16.0, a, 2.0)) + product(121.0 / 512.0, b, 8.0) + product(11.0 / 64.0, c, 16.0)
 }
 
-/// Returns log2 of a number in 256ths. The table has the logarithm in the middle between two entries, plus 0.47, rounded down; that of a power of two is exact, and the fraction is
-/// below one.
+/// Returns log2 of a number in 256ths. The table has the logarithm in the middle between two entries, plus 0.47, rounded down; that of a
+/// power of two is exact, and the fraction is below one.
 fn binary_logarithm(x: f64) -> i32 {
     let exponent = (x.to_bits() >> 52 & 0x7ff) as i32 - 1023;
     let entries = f64::from(1 << LEVEL_BITS);
@@ -107,7 +108,8 @@ fn binary_logarithm(x: f64) -> i32 {
 mod tests {
     use super::*;
 
-    /// Results of an H200 for a texture of 64 by 64 texels (`length_single`, `length_rows`, `length_all`): derivatives in texels and levels in 256ths.
+    /// Results of an H200 for a texture of 64 by 64 texels (`length_single`, `length_rows`, `length_all`): derivatives in texels and levels
+    /// in 256ths.
     #[test]
     fn levels_are_those_of_a_gpu() {
         let cases = [

@@ -2,8 +2,8 @@
 //!
 //! The contents are an allocation of global memory, so that they can be compared after a launch.
 //!
-//! A handle is the number of the texture header in 20 bits, with the number of the sampler above. The handle of a separate sampler has the number of the
-//! sampler in 12 bits.
+//! A handle is the number of the texture header in 20 bits, with the number of the sampler above. The handle of a separate sampler has the
+//! number of the sampler in 12 bits.
 
 use oriole_kernel_test::{Arrangement, Element, FACES, Image, KernelTest, Sampler};
 use oriole_sem::convert::{Overflow, float_to_float};
@@ -107,8 +107,8 @@ fn stored(element: Element, value: u32) -> u32 {
     }
 }
 
-/// Returns the half that `sust.p` stores for a single: rounded towards zero, also where it is too large. The upper bits of a NaN are kept, and an H200 stores 1 if
-/// they are zero.
+/// Returns the half that `sust.p` stores for a single: rounded towards zero, also where it is too large. The upper bits of a NaN are kept,
+/// and an H200 stores 1 if they are zero.
 fn stored_half(value: u32) -> u32 {
     const FRACTION: u32 = 13;
     let (sign, magnitude) = (value >> 16 & 0x8000, value & 0x7fff_ffff);
@@ -262,8 +262,8 @@ impl DeviceImage {
         texel * u64::from(self.image.samples) + u64::from(sample)
     }
 
-    /// Returns what a query of width, height or depth gives. The manual does not say what those of dimensions are that an image does not have; these are the numbers of an
-    /// H200. Layers are one more dimension.
+    /// Returns what a query of width, height or depth gives. The manual does not say what those of dimensions are that an image does not
+    /// have; these are the numbers of an H200. Layers are one more dimension.
     pub(crate) fn extent(&self, axis: usize) -> u32 {
         let Image { size, dimensions, arrangement, layers, is_surface, .. } = self.image;
         let count = if arrangement == Arrangement::Cubes { layers / FACES } else { layers };

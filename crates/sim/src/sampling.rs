@@ -25,7 +25,8 @@
 //! - NaN and subnormal coordinates are zero. Infinite coordinates are zero with wrap and mirror.
 //! - Of the axes of a cube map direction with equal magnitudes, z is selected before y, and y before x.
 //! - The filter of a cube map does not cross the edges of a layer.
-//! - [`crate::gradient`] has the rule for the level that derivatives give. For cube maps it is not known, so derivatives on cube maps with several levels are errors.
+//! - [`crate::gradient`] has the rule for the level that derivatives give. For cube maps it is not known, so derivatives on cube maps with
+//!   several levels are errors.
 
 use oriole_kernel_test::{AddressMode, Arrangement, Element, FACES, Image};
 

@@ -66,7 +66,8 @@ impl FunctionDecoder<'_> {
         }
     }
 
-    /// Decodes `[handle, {x, y, z}]`, or `[handle, {sample, index, x, y}]`, either one with a sampler after the handle. The coordinates have type `ty`.
+    /// Decodes `[handle, {x, y, z}]`, or `[handle, {sample, index, x, y}]`, either one with a sampler after the handle. The coordinates
+    /// have type `ty`.
     fn image_place(&mut self, ptx: &PtxInst<'_>, operand: ast::Operand, ty: ScalarType, geometry: Geometry) -> Decode<ImagePlace> {
         let ast::Operand::Bracket(list) = operand else { return self.unsupported(ptx) };
         let (handle, sampler, vector) = match *self.body.list(list) {
@@ -102,8 +103,9 @@ impl FunctionDecoder<'_> {
         Ok((self.written(vector, count)?, resident))
     }
 
-    /// Decodes the operands from position `first` on: none, or offsets of a number of dimensions, or a value to compare with, or both. The value is that of a depth texture,
-    /// which neither CUDA nor kernel tests can create; an H200 ignores it for other textures, and so does the interpreter.
+    /// Decodes the operands from position `first` on: none, or offsets of a number of dimensions, or a value to compare with, or both. The
+    /// value is that of a depth texture, which neither CUDA nor kernel tests can create; an H200 ignores it for other textures, and so does
+    /// the interpreter.
     fn offsets(&mut self, ptx: &PtxInst<'_>, first: usize, dimensions: usize) -> Decode<Box<[PtxSource]>> {
         let Some(&operand) = ptx.operands.get(first) else { return Ok(Box::default()) };
         let is_float = |shape: &FormShape| matches!(shape, FormShape::Value(value) if value.ty == ValueType::Scalar(ScalarType::F32));
