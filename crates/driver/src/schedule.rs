@@ -49,7 +49,7 @@ const CERTAIN_SAVING_FRACTION: f64 = 0.15;
 
 /// Maximum number of steps in which the scheduler searches for better orders of a function, if the options name no strategy. The searches
 /// then take at most about as long as the other strategies that `combined` compares.
-const DEFAULT_SEARCH_STEPS: usize = 10_000;
+const DEFAULT_SEARCH_STEPS: usize = 2_000;
 
 /// A choice of backend, mode and occupancy with which to schedule a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -197,14 +197,40 @@ impl Writer<'_> {
         let _ = writeln!(
             out,
             "Form{{opcode:OPCODES[{number}],targets:{:#x},mask:{mask:#x},value:{value:#x},default:{default:#x},carried:{carried:#x},excluded:{excluded},guard:GuardKind::{guard},\
-             sets_read_barrier:{},sets_write_barrier:{},priority:{priority},modifiers:{},operands:&[{}],place:{:?}}},",
+             sets_read_barrier:{},sets_write_barrier:{},priority:{priority},printed:{:#x},required:{:#x},modifiers:{},operands:&[{}],place:{:?}}},",
             form.targets,
             !form.never_read_barrier,
             !form.never_write_barrier,
+            self.printed_modifiers(instruction, form),
+            self.required_modifiers(form),
             self.pieces(&form.modifiers),
             operands.join(","),
             form.place
         );
+    }
+
+    /// Returns the bit of a symbol in a 64-bit filter over symbols.
+    fn filter_bit(&self, text: &str) -> u64 {
+        1 << (self.number(text) & 63)
+    }
+
+    /// Returns the 64-bit filter over the modifiers that a form may have; all bits are set if some of them are derived from the operands.
+    fn printed_modifiers(&self, instruction: &Instruction, form: &Form) -> u64 {
+        let bits_of = |piece: &Piece| match piece {
+            Piece::Literal(text) | Piece::Flag { text, .. } => self.filter_bit(text),
+            Piece::Field(field) => {
+                instruction.fields[*field].spellings.iter().flatten().flatten().fold(0, |set, text| set | self.filter_bit(text))
+            }
+            Piece::Reuse(_) => 0,
+            Piece::Alias(_) => u64::MAX,
+        };
+        form.modifiers.iter().fold(0, |set, piece| set | bits_of(piece))
+    }
+
+    /// Returns the 64-bit filter over the modifiers that every instruction of a form has.
+    fn required_modifiers(&self, form: &Form) -> u64 {
+        let literals = form.modifiers.iter().filter_map(|piece| if let Piece::Literal(text) = piece { Some(text) } else { None });
+        literals.fold(0, |set, text| set | self.filter_bit(text))
     }
 
     fn pieces(&self, pieces: &[Piece]) -> String {

@@ -144,6 +144,28 @@ fn takes_as_many(form: &Form, count: usize) -> bool {
     count <= form.operands.len() && form.operands.iter().filter(|slot| slot.optional.is_none()).count() <= count
 }
 
+/// A 64-bit filter over the modifiers of an instruction, with which most forms of the mnemonic are excluded at once.
+struct ModifierFilter {
+    /// The bits of the modifiers.
+    given: u64,
+    /// The bits of those that a form has to list; none if a modifier names a value without a spelling, which no form lists.
+    listed: u64,
+}
+
+impl ModifierFilter {
+    /// Returns the filter over the modifiers of an instruction.
+    fn new(modifiers: &[Symbol]) -> ModifierFilter {
+        let given = modifiers.iter().fold(0, |set, symbol| set | 1 << (symbol.0 & 63));
+        let has_unlisted = modifiers.iter().any(|symbol| symbol.invalid_value().is_some());
+        ModifierFilter { given, listed: if has_unlisted { 0 } else { given } }
+    }
+
+    /// Returns whether a form may take the modifiers; if not, it cannot hold the instruction.
+    fn may_fit(&self, form: &Form) -> bool {
+        self.listed & !form.printed == 0 && form.required & !self.given == 0
+    }
+}
+
 /// Finds the matching form with the highest priority. The forms of a mnemonic are sorted by priority, so this is the first match. A match
 /// that had to assume a default for an absent operand is used only if there is no other.
 fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
@@ -152,9 +174,10 @@ fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> 
     }
     let mut assumed: Option<(FormId, u128)> = None;
     let target = table_set(target);
+    let modifiers = ModifierFilter::new(&instruction.modifiers);
     for id in instruction.opcode.forms() {
         let form = id.form();
-        if form.targets & target == 0 || !takes_as_many(form, instruction.operands.len()) {
+        if form.targets & target == 0 || !modifiers.may_fit(form) || !takes_as_many(form, instruction.operands.len()) {
             continue;
         }
         if instruction.operands.len() == form.operands.len() && !form.operands.iter().zip(&instruction.operands).all(kinds_agree) {

@@ -28,12 +28,12 @@ use crate::code::products::ProductRegisters;
 use crate::code::{REGISTER_CLASS_COUNT, SchedCode, from_ir, from_machine};
 use crate::graph::GraphBuilder;
 use crate::in_flight::{InFlightResults, phi_registers};
-use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save_cycles};
+use crate::occupancy_tradeoff::{BlockCosts, BlockOutcome, OccupancyTradeoff, ReducedOccupancy};
 use crate::pressure::{BlockLiveness, PressureCounts, PressureTracker};
 use crate::report::target::{RegisterTarget, RegisterTargetBounds};
 use crate::report::trace::{AttemptVerdict, TracedAttempt};
 use crate::resource::ResourceCosts;
-use crate::score::LOOP_MODEL;
+use crate::score::{LOOP_MODEL, busiest_unit_cycles};
 use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::LaunchResources;
@@ -255,29 +255,27 @@ impl Scheduler<'_> {
                 in_flight: &mut in_flight,
                 carried_edges: Vec::new(),
             };
-            for (block, range) in &chunk_code.blocks {
-                scratch.in_flight.enter_block(function, &flow, *block, Some(&numbers));
-                scratch.carried_edges = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || {
-                    let sources: FxHashMap<u32, u32> = phi_registers(function, *block, *block, &numbers).collect();
+            let enter_block = |scratch: &mut BlockScratch<'_, '_>, function: &Function, block: Block, range: &Range<usize>| {
+                scratch.in_flight.enter_block(function, &flow, block, Some(&numbers));
+                scratch.carried_edges = self.carried_dependences(&chunk_code.code, (block, range), &flow, || {
+                    let sources: FxHashMap<u32, u32> = phi_registers(function, block, block, &numbers).collect();
                     move |register| sources.get(&register).copied()
                 });
+            };
+            let mut outcomes: Vec<BlockCosts> = Vec::new();
+            for (block, range) in &chunk_code.blocks {
+                enter_block(&mut scratch, function, *block, range);
                 let old = old_peaks[*block];
                 let live = LiveValues::of_block(function, &numbers, &liveness, *block);
                 let found = self.find_block_order(&chunk_code.code, range, &mut scratch, &live, target, old);
                 stats.live_after = stats.live_after.max(found.peak.unwrap_or(old)[0]);
                 if let Some(loops) = &loops {
-                    let own = BlockOutcome { cycles: found.cycles, peak: found.peak.unwrap_or(old)[0] };
-                    let with =
-                        |allowed| self.schedule_with_budget(&chunk_code.code, range, &mut scratch, &live, elementwise_max(allowed, old));
-                    let wants_more = found.wanted_more_registers && can_save_cycles(found.cycles, found.lower_bound_cycles);
-                    tradeoff.add(
-                        LOOP_MODEL.executions(loops.depth(*block)),
-                        &chunk_code.code.items[range.clone()],
-                        self.costs,
-                        own,
-                        wants_more,
-                        with,
-                    );
+                    outcomes.push(BlockCosts {
+                        executions: LOOP_MODEL.executions(loops.depth(*block)),
+                        busiest_unit_cycles: busiest_unit_cycles(&chunk_code.code.items[range.clone()], self.costs),
+                        normal: BlockOutcome { cycles: found.cycles, peak: found.peak.unwrap_or(old)[0] },
+                        lower_bound: found.wanted_more_registers.then_some(found.lower_bound_cycles),
+                    });
                 }
                 let insts = &function.blocks[*block].insts;
                 let traced_attempts = found.traced_attempts.into_iter();
@@ -289,6 +287,17 @@ impl Scheduler<'_> {
                     None => scratch.in_flight.finish_block(&chunk_code.code, *block, range.clone()),
                 }
                 self.apply_order(function, &chunk_code.code, *block, range, found.attempt, &mut stats)?;
+            }
+            let may_pay = tradeoff.may_pay(&outcomes);
+            for ((block, range), outcome) in chunk_code.blocks.iter().zip(outcomes) {
+                let wants_more = may_pay && outcome.can_save_cycles();
+                if wants_more {
+                    enter_block(&mut scratch, function, *block, range);
+                }
+                tradeoff.add(outcome, wants_more, |allowed| {
+                    let live = LiveValues::of_block(function, &numbers, &liveness, *block);
+                    self.schedule_with_budget(&chunk_code.code, range, &mut scratch, &live, elementwise_max(allowed, old_peaks[*block]))
+                });
             }
         }
         stats.tradeoff = tradeoff.best_larger_budget(|live| Scheduler { occupancy_percent: 100, ..*self }.register_target(live).warps);

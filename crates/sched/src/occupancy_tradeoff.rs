@@ -5,7 +5,8 @@
 //! whole function for each budget, which multiplies the compile time, and most functions gain next to nothing.
 //!
 //! Therefore only some *blocks* are scheduled again, once per budget: those that wanted more registers and that are not yet at their lower
-//! bound ([`can_save_cycles`]). Each budget corresponds to a percentage of the resident warps that must stay resident. The cycles and the
+//! bound ([`BlockCosts::can_save_cycles`]), and only if the function would gain enough with all of them at their lower bounds
+//! ([`OccupancyTradeoff::may_pay`]). Each budget corresponds to a percentage of the resident warps that must stay resident. The cycles and the
 //! register peak of all blocks give an estimated [`Score`] per budget; [`OccupancyTradeoff::best_larger_budget`] compares the scores.
 //!
 //! Example (one block, executed once; the score starts at one cycle):
@@ -16,10 +17,8 @@
 //!  50%       60               8     39             40    1 + 39/8  = 5.9  15.3   saves 43%: worth trying
 //! ```
 
-use crate::code::Item;
 use crate::pressure::PressureCounts;
-use crate::resource::ResourceCosts;
-use crate::score::{Score, busiest_unit_cycles};
+use crate::score::Score;
 
 /// Estimated cost of one block under one register budget.
 struct BlockEstimate {
@@ -39,10 +38,29 @@ const MIN_SAVED_CYCLES_FRACTION: f64 = 0.02;
 /// the time, have the ratio 0.7 / 0.5 = 1.4. More warps then hide latency better than more registers do.
 const MAX_LATENCY_RATIO: f64 = 0.9;
 
-/// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVED_CYCLES_FRACTION`] of its
-/// cycles.
-pub(crate) fn can_save_cycles(cycles: u64, lower_bound: u64) -> bool {
-    cycles as f64 * (1.0 - MIN_SAVED_CYCLES_FRACTION) > lower_bound as f64
+/// A block that was scheduled under the normal budget.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockCosts {
+    /// Estimated number of executions of the block per execution of the function.
+    pub executions: f64,
+    /// Number of cycles for which one execution keeps its busiest unit busy, or its number of instructions if that is larger.
+    pub busiest_unit_cycles: f64,
+    /// The outcome under the normal budget.
+    pub normal: BlockOutcome,
+    /// A lower bound of the cycles of any order, if the block wanted more registers than the budget allows; otherwise `None`.
+    pub lower_bound: Option<u64>,
+}
+
+impl BlockCosts {
+    /// Returns whether more registers could save at least [`MIN_SAVED_CYCLES_FRACTION`] of the cycles of the block.
+    pub(crate) fn can_save_cycles(&self) -> bool {
+        self.lower_bound.is_some_and(|bound| self.normal.cycles as f64 * (1.0 - MIN_SAVED_CYCLES_FRACTION) > bound as f64)
+    }
+
+    /// Returns the cycles of all executions by a lone warp if one execution takes this number of cycles.
+    fn total(&self, cycles: u64) -> f64 {
+        self.executions * (cycles as f64).max(self.busiest_unit_cycles)
+    }
 }
 
 /// The estimates of all blocks under one register budget.
@@ -113,20 +131,29 @@ impl OccupancyTradeoff {
         }
     }
 
+    /// Returns whether a larger budget may pay off: with the blocks that want more registers at their lower bounds, and all warps resident,
+    /// it would hide latency well enough ([`MAX_LATENCY_RATIO`]). `blocks` are the blocks of the function, or those of a part of a large
+    /// one.
+    pub(crate) fn may_pay(&self, blocks: &[BlockCosts]) -> bool {
+        let least = |block: &BlockCosts| match block.lower_bound {
+            Some(bound) if block.can_save_cycles() => block.total(bound),
+            _ => block.total(block.normal.cycles),
+        };
+        let normal: f64 = blocks.iter().map(|block| block.total(block.normal.cycles)).sum();
+        !self.larger_budgets.is_empty() && blocks.iter().map(least).sum::<f64>() <= MAX_LATENCY_RATIO * normal
+    }
+
     /// Adds the estimates of a block under all budgets.
     ///
-    /// `normal` is its outcome under the normal budget. If `wants_more_registers` is set, `schedule_with` is called once per larger budget
-    /// to schedule the block under that budget; otherwise the outcome `normal` is used for all budgets.
+    /// If `wants_more_registers` is set, `schedule_with` is called once per larger budget to schedule the block under that budget; otherwise
+    /// the outcome under the normal budget is used for all budgets.
     pub(crate) fn add(
         &mut self,
-        executions: f64,
-        items: &[Item],
-        costs: &ResourceCosts,
-        normal: BlockOutcome,
+        block: BlockCosts,
         wants_more_registers: bool,
         mut schedule_with: impl FnMut(PressureCounts) -> BlockOutcome,
     ) {
-        let busiest_unit_cycles = busiest_unit_cycles(items, costs);
+        let BlockCosts { executions, busiest_unit_cycles, normal, .. } = block;
         let note = |budget: &mut BudgetEstimate, outcome: BlockOutcome| {
             budget.peak = budget.peak.max(outcome.peak);
             budget.blocks.push(BlockEstimate { executions, cycles: outcome.cycles as f64, busiest_unit_cycles });
@@ -166,17 +193,11 @@ impl OccupancyTradeoff {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::from_machine;
-    use oriole_hardware::machine::Machine;
-    use oriole_hardware::units::Rates;
-    use oriole_isa::{Target, parse};
 
     fn reduced_occupancy(normal: BlockOutcome, other: BlockOutcome, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
-        let target = Target::parse("sm_90a").unwrap();
-        let costs = ResourceCosts::from_rates(Rates::of(target), Machine::of(target));
-        let code = from_machine::code(&[parse("FADD R2, R0, R1").unwrap(), parse("FADD R3, R2, R0").unwrap()]);
+        let block = BlockCosts { executions: 1.0, busiest_unit_cycles: 4.0, normal, lower_bound: Some(other.cycles) };
         let mut tradeoff = OccupancyTradeoff::new((100, [32, 6, 6, 50]), [(50, [64, 6, 6, 50])].into_iter());
-        tradeoff.add(1.0, &code.items, &costs, normal, true, |_| other);
+        tradeoff.add(block, true, |_| other);
         tradeoff.best_larger_budget(warps)
     }
 
@@ -198,6 +219,26 @@ mod tests {
         let (normal, other) = (BlockOutcome { cycles: 1043, peak: 30 }, BlockOutcome { cycles: 666, peak: 51 });
         assert_eq!(reduced_occupancy(normal, other, |peak| if peak > 32 { 9 } else { 16 }), None);
         assert!(reduced_occupancy(normal, other, |peak| if peak > 32 { 12 } else { 16 }).is_some());
+    }
+
+    /// A block of a loop takes 100 cycles and another block 50. With all warps resident, the function must get down to 0.9 of its cycles.
+    #[test]
+    fn budgets_are_tried_only_if_the_lower_bounds_save_enough() {
+        let tradeoff = OccupancyTradeoff::new((100, [32, 6, 6, 50]), [(50, [64, 6, 6, 50])].into_iter());
+        let block = |executions, cycles, lower_bound| BlockCosts {
+            executions,
+            busiest_unit_cycles: 20.0,
+            normal: BlockOutcome { cycles, peak: 30 },
+            lower_bound,
+        };
+        let in_loop = |bound| block(10.0, 100, Some(bound));
+        assert!(tradeoff.may_pay(&[in_loop(89)]));
+        assert!(!tradeoff.may_pay(&[in_loop(91)]));
+        // 890 + 50 cycles of 1050 are 0.895, 890 + 500 of 1500 are 0.927.
+        assert!(tradeoff.may_pay(&[in_loop(89), block(1.0, 50, None)]));
+        assert!(!tradeoff.may_pay(&[in_loop(89), block(10.0, 50, None)]));
+        let without_larger_budgets = OccupancyTradeoff::new((100, [32, 6, 6, 50]), [].into_iter());
+        assert!(!without_larger_budgets.may_pay(&[in_loop(50)]));
     }
 
     #[test]
