@@ -63,7 +63,7 @@ mod region;
 mod synchronization;
 
 use region::ConvergenceRegion;
-use synchronization::WarpConvergence;
+pub(crate) use synchronization::WarpConvergence;
 
 /// Maximum number of convergence barriers that are live at one point of the program; the hardware has two more.
 pub const MAX_NESTED_BARRIERS: usize = 14;

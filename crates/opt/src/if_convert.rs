@@ -68,15 +68,15 @@ pub fn run_and_record_remarks(function: &mut Function, hardware: &Hardware<'_>, 
 }
 
 /// A conditional branch whose paths meet again after at most one block (*arm*) each.
-struct ConvertibleBranch {
+pub(crate) struct ConvertibleBranch {
     /// The predicate of the branch.
-    guard: Guard,
+    pub(crate) guard: Guard,
     /// The arm for threads where the guard holds; `None` if they go to `join` directly.
-    taken_arm: Option<Block>,
+    pub(crate) taken_arm: Option<Block>,
     /// The arm for the other threads; `None` if they go to `join` directly.
-    other_arm: Option<Block>,
+    pub(crate) other_arm: Option<Block>,
     /// The block where both paths meet.
-    join: Block,
+    pub(crate) join: Block,
 }
 
 /// Maximum total number of instructions in the arms of a branch.
@@ -138,7 +138,7 @@ fn convert_all_branches(function: &mut Function, target: Target, limits: ArmInst
 }
 
 /// Matches the conditional branch at the end of a block; `None` unless each arm has one predecessor and all paths meet in one block.
-fn match_convertible_branch(function: &Function, flow: &ControlFlow, block: Block) -> Option<ConvertibleBranch> {
+pub(crate) fn match_convertible_branch(function: &Function, flow: &ControlFlow, block: Block) -> Option<ConvertibleBranch> {
     let [first, second] = *function.terminators(block) else { return None };
     let (taken, other) = (plain_branch_target(function, first)?, plain_branch_target(function, second)?);
     let guard = function.insts[first].guard.filter(|guard| matches!(guard.kind, OperandKind::Value(_)))?;

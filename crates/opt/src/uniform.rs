@@ -20,6 +20,8 @@
 //!
 //! Loop-carried values are moved as well, with their phis ([`loops`]).
 //!
+//! Branches of an elected thread around asynchronous copies become guards in uniform predicates first ([`elected`]).
+//!
 //! The descriptors of a matrix product are derived from those of the previous one ([`tuples`]).
 //!
 //! **Before** and **after**: SSA, legal instructions, none of them dead: dead uses would keep an instruction from being moved. The cost is
@@ -39,6 +41,7 @@ use crate::known::OperandFacts;
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::replace_uses;
 
+mod elected;
 mod form;
 mod loops;
 mod tuples;
@@ -52,6 +55,8 @@ pub struct Stats {
     pub moved: usize,
     /// Number of copies to uniform registers that became constants or were removed.
     pub removed: usize,
+    /// Number of branches around asynchronous copies that became guards of the copies.
+    pub guarded: usize,
     /// Number of descriptor tuples that are computed from the tuple of the previous matrix product.
     pub derived: usize,
 }
@@ -67,7 +72,7 @@ pub fn run_and_record_alternatives(
     encodability: &mut EncodabilityCache,
     alternatives: &mut Alternatives,
 ) -> Stats {
-    let mut stats = Stats::default();
+    let mut stats = Stats { guarded: elected::run(function, encodability.target()), ..Stats::default() };
     let has_copies =
         |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_copy_to_uniform(function, inst) || is_any_vote(function, inst));
     if !function.layout.iter().any(has_copies) {

@@ -5,9 +5,9 @@ use oriole_ir::Block;
 /// A single-entry region: threads that diverge at or after the end of `entry` reconverge at `exit`. `entry` gets the `BSSY`, `exit` the
 /// `BSYNC`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct ConvergenceRegion {
+pub(crate) struct ConvergenceRegion {
     /// The block that sets the barrier (`BSSY`) at its end.
-    pub(super) entry: Block,
+    pub(crate) entry: Block,
     /// The reconvergence point. Its `BSYNC` waits until the threads that entered the region have arrived.
-    pub(super) exit: Block,
+    pub(crate) exit: Block,
 }

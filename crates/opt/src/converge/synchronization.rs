@@ -23,13 +23,13 @@ use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 
 /// The branches at which warps diverge, and the regions after which they are converged again.
-pub(super) struct WarpConvergence<'a> {
+pub(crate) struct WarpConvergence<'a> {
     /// The control-flow graph of the function.
-    pub(super) flow: &'a ControlFlow,
+    pub(crate) flow: &'a ControlFlow,
     /// The blocks that end in a branch which threads of one warp may take differently.
-    pub(super) divergent: &'a [Block],
+    pub(crate) divergent: &'a [Block],
     /// The regions after whose barrier all threads that entered the region together are sure to be converged.
-    pub(super) regions: &'a [ConvergenceRegion],
+    pub(crate) regions: &'a [ConvergenceRegion],
 }
 
 impl WarpConvergence<'_> {
@@ -102,7 +102,7 @@ impl WarpConvergence<'_> {
     /// Returns, for each block, whether a warp may be diverged when it enters the block. A warp diverges at a divergent branch and in a
     /// call. At the exit of a region, a warp is converged if it was converged at the entry: the barrier has recorded all threads, and those
     /// that have not exited wait for each other there.
-    fn diverged_blocks(&self, function: &Function, definitions: &Definitions) -> Vec<bool> {
+    pub(crate) fn diverged_blocks(&self, function: &Function, definitions: &Definitions) -> Vec<bool> {
         let mut is_exit = vec![false; function.blocks.len()];
         let mut exits: FxHashMap<Block, Vec<Block>> = FxHashMap::default();
         for region in self.regions {
@@ -145,7 +145,7 @@ impl WarpConvergence<'_> {
 
     /// Returns, for each block, whether some threads of a warp may execute it and others not, or less often: whether it is between a
     /// divergent branch and its immediate post-dominator, and not on all paths through the function.
-    fn partial_blocks(&self, function: &Function) -> Vec<bool> {
+    pub(crate) fn partial_blocks(&self, function: &Function) -> Vec<bool> {
         let post_dominators = PostDominators::compute(function, self.flow);
         let mut is_partial = vec![false; function.blocks.len()];
         // Branches with the same reconvergence point share one search.

@@ -20,7 +20,8 @@
 //! form for it, and a copy in a general register otherwise. A loop is left as it is if it would need more such copies than it saves.
 //!
 //! All values have to be equal in the threads of a warp, and the warp has to be converged where they are computed, because its threads
-//! share the uniform registers. The pass therefore changes only kernels, and only blocks that no divergent branch leads to.
+//! share the uniform registers: in a kernel, before any divergent branch, or after a `WARPSYNC` of all threads up to the next divergent
+//! branch.
 
 use oriole_ir::analysis::{ControlFlow, DefUse, Dominators, LoopId, Loops, PostDominators, Uniformity};
 use oriole_ir::{Block, Class, Function, FunctionKind, Inst, Op, Operand, OperandKind, Part, Pseudo, Value};
@@ -28,7 +29,9 @@ use oriole_isa::{Effect, Opcode, RegFile, Symbols};
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::elected::divergent_blocks;
 use super::form::{EXAMPLE_REGISTER, is_copy_to_uniform, is_uniform_form_encodable, uniform_form, uniform_register_file};
+use crate::converge::WarpConvergence;
 use crate::definitions::Definitions;
 use crate::hoist::preheader;
 use crate::known::OperandFacts;
@@ -97,19 +100,23 @@ fn is_call_writing_uniform(function: &Function, inst: Inst) -> bool {
     function.insts[inst].is_machine(Opcode::CALL) && !function.calls_slow_path(inst)
 }
 
-/// Returns, for each block, whether a warp may be diverged when it executes the block: whether a path leads to it from a divergent branch.
-/// Reconvergence points do not count as converged, because not each of them gets a convergence barrier.
+/// Returns, for each block, whether a warp may be diverged when it executes the block: whether a path leads to it from a divergent branch,
+/// without a `WARPSYNC` of all threads of the warp on it. Reconvergence points do not count as converged, because not each of them gets a
+/// convergence barrier.
 fn diverged_blocks(function: &Function, flow: &ControlFlow, uniformity: &Uniformity) -> Vec<bool> {
-    let mut may_be_diverged = vec![false; function.blocks.len()];
-    let branches: FxHashSet<Inst> = uniformity.divergent_branches().iter().copied().collect();
-    let is_divergent = |block: &Block| function.terminators(*block).iter().any(|end| branches.contains(end));
-    let starts = flow.reverse_post_order().iter().copied().filter(is_divergent);
-    let mut work: Vec<Block> = starts.flat_map(|block| flow.successors(block).iter().copied()).collect();
+    let divergent = divergent_blocks(function, flow, uniformity);
+    let definitions = Definitions::compute(function);
+    let mut may_be_diverged = WarpConvergence { flow, divergent: &divergent, regions: &[] }.diverged_blocks(function, &definitions);
+    // Calls of slow paths, after which a warp counts as diverged above, write no uniform registers, and all threads return from them to the
+    // same place. Without a divergent branch before it, a block is converged.
+    let mut is_reached = vec![false; function.blocks.len()];
+    let mut work: Vec<Block> = divergent.iter().flat_map(|&block| flow.successors(block).iter().copied()).collect();
     while let Some(block) = work.pop() {
-        if !std::mem::replace(&mut may_be_diverged[block.position()], true) {
+        if !std::mem::replace(&mut is_reached[block.position()], true) {
             work.extend(flow.successors(block));
         }
     }
+    may_be_diverged.iter_mut().zip(is_reached).for_each(|(diverged, is_reached)| *diverged &= is_reached);
     may_be_diverged
 }
 
@@ -171,6 +178,7 @@ impl UniformLoopSearch<'_> {
             return None;
         }
         let insts = self.loop_slice_of(&copies);
+        debug_assert!(insts.iter().all(|inst| movable.contains(inst)));
         let values: FxHashSet<Value> = insts.iter().flat_map(|&inst| self.function.defined(inst)).collect();
         let kept = self.values_needed_in_general(&insts, &values, &copies, encodability);
         let loop_code = UniformLoopCode { insts, values, copies, kept_values: kept };
@@ -212,13 +220,15 @@ impl UniformLoopSearch<'_> {
         let mut seen: FxHashSet<Inst> = FxHashSet::default();
         let mut work: Vec<Inst> = copies.to_vec();
         while let Some(inst) = work.pop() {
-            for source in self.sources(inst) {
-                if let SourceOrigin::Computed(computing) = self.origin(source)
-                    && seen.insert(computing)
-                    && self.has_uniform_form(computing, encodability)
-                {
-                    found.push(computing);
-                    work.push(computing);
+            let computing = self.sources(inst).filter_map(|source| match self.origin(source) {
+                SourceOrigin::Computed(computing) => Some(computing),
+                SourceOrigin::Available | SourceOrigin::Other => None,
+            });
+            // A predicate can be moved only together with all instructions that read it.
+            for needed in computing.chain(self.readers_of_predicates(inst)).collect::<Vec<Inst>>() {
+                if seen.insert(needed) && self.has_uniform_form(needed, encodability) {
+                    found.push(needed);
+                    work.push(needed);
                 }
             }
         }
@@ -239,6 +249,18 @@ impl UniformLoopSearch<'_> {
                 return movable;
             }
         }
+    }
+
+    /// Returns the instructions that read the predicates which an instruction computes; none if a guard or an instruction in a block that a
+    /// diverged warp may execute reads one, because the predicate then has to stay in a predicate register.
+    fn readers_of_predicates(&self, inst: Inst) -> Vec<Inst> {
+        let predicates = self.function.defined(inst).filter(|&value| self.function.values[value].file == RegFile::Predicate);
+        let uses: Vec<_> = predicates.flat_map(|value| self.def_use.uses(value)).collect();
+        let may_read_uniform = |inst: Inst| {
+            self.def_use.block(inst).is_some_and(|block| self.loops.contains(self.id, block) && !self.may_be_diverged[block.position()])
+        };
+        let is_movable = uses.iter().all(|used| used.operand.is_some() && may_read_uniform(used.inst));
+        if is_movable { uses.into_iter().map(|used| used.inst).collect() } else { Vec::new() }
     }
 
     /// Returns whether an instruction can be replaced by its uniform form, or is a phi of single registers.
@@ -268,12 +290,14 @@ impl UniformLoopSearch<'_> {
         let mut seen: FxHashSet<Inst> = FxHashSet::default();
         let mut work: Vec<Inst> = copies.to_vec();
         while let Some(inst) = work.pop() {
-            for source in self.sources(inst) {
-                if let SourceOrigin::Computed(computing) = self.origin(source)
-                    && seen.insert(computing)
-                {
-                    needed.push(computing);
-                    work.push(computing);
+            let computing = self.sources(inst).filter_map(|source| match self.origin(source) {
+                SourceOrigin::Computed(computing) => Some(computing),
+                SourceOrigin::Available | SourceOrigin::Other => None,
+            });
+            for found in computing.chain(self.readers_of_predicates(inst)) {
+                if seen.insert(found) {
+                    needed.push(found);
+                    work.push(found);
                 }
             }
         }
