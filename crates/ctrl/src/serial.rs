@@ -3,12 +3,12 @@
 //! An instruction of variable latency sets one scoreboard for its results and one for the reads of its sources, and the next instruction
 //! waits for both. Every other instruction has the longest stall that can be encoded, 15 cycles. So no instruction issues while an earlier
 //! one of its warp has results outstanding or sources unread. After an instruction of fixed latency that needs more than the longest stall
-//! (`HMMA`, up to 24 cycles) there are `NOP`s.
+//! (`HMMA`, up to 24 cycles), `NOP`s are inserted.
 //!
 //! Whether a latency is variable is a property of the opcode. A user's hardware profile may change that for a class; where it differs from
 //! the built-in model, the profile decides.
 //!
-//! The published description of ptxas sets no scoreboards at -O0. Loads would then never be waited for, so this departs from it.
+//! The published description of ptxas sets no scoreboards at -O0. Then no instruction would wait for loads, so this module sets them.
 //!
 //! **Before**: physical registers, blocks in their final order, branches to the next block removed. **After**: each instruction has its
 //! control word. Branches wait like any other instruction, so nothing is in flight on a branch edge; where a block falls through, the first
@@ -86,12 +86,13 @@ impl SerialControlAssigner<'_> {
         let slow = Control { stall: self.longest_stall(), stay: false, wait, ..Control::default() };
         let instruction = &function.insts[inst];
         let Op::Machine(opcode) = instruction.op else { return slow };
-        // `WARPGROUP.DEPBAR` waits for the asynchronous matrix products of a warpgroup. The products set no scoreboards.
+        // Asynchronous matrix products set no scoreboards: `WARPGROUP.DEPBAR` waits for them.
         if opcode.is_warpgroup_product() {
             return slow;
         }
         let waits = self.needed_scoreboards(opcode, &instruction.modifiers);
-        // `LDGDEPBAR` sets its scoreboard when the copies before it are complete, so the next instruction waits for them.
+        // These two write no register, but signal their completion through a scoreboard. `LDGDEPBAR` is complete when the asynchronous
+        // copies before it are.
         let signals = matches!(opcode, Opcode::FENCE | Opcode::LDGDEPBAR);
         let has_results = signals || function.results(inst).iter().any(|operand| is_scoreboard_register(operand.kind));
         let has_sources = function.sources(inst).iter().any(|operand| is_scoreboard_register(operand.kind)) || opcode == Opcode::MEMBAR;

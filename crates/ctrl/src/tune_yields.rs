@@ -2,9 +2,9 @@
 //!
 //! After an instruction without the yield flag, the scheduler of a sub-partition continues with the same warp if it can issue; after one
 //! with the flag it switches to the next warp. Which is better depends on the code: a warp that keeps the issue slot gets to its next load
-//! sooner, while switching lets all warps start their loads. So the control words are computed with each rule of
-//! [`ALTERNATIVE_YIELD_RULES`], and the resident warps of a sub-partition are simulated on each loop body and on the other blocks, one
-//! after the other. The rule with the fewest cycles wins; of equal ones, and without a gain of [`MIN_CYCLE_GAIN_FRACTION`], the usual one.
+//! sooner, while switching lets all warps start their loads. So the control words are computed with the usual rule and with each rule of
+//! [`ALTERNATIVE_YIELD_RULES`]. For each of them, the execution of each block by the resident warps of a sub-partition is simulated. The
+//! rule with the fewest cycles wins if it saves more than the fraction [`MIN_CYCLE_GAIN_FRACTION`]; otherwise the usual rule is kept.
 //!
 //! The model has issue slots, stalls, yields, scoreboards with usual latencies, and the units with their rates, for one sub-partition. It
 //! has no memory bandwidth, register banks or barriers between warps. Its cost is linear in the number of instructions.
@@ -44,7 +44,7 @@ const MIN_CYCLE_GAIN_FRACTION: f64 = 0.01;
 /// Maximum number of instructions of a function for which yield rules are compared. Larger functions get the usual rule.
 const MAX_TUNED_INSTRUCTIONS: usize = 8_000;
 
-/// Number of times that the simulation executes a loop body.
+/// Number of times that the simulation executes a block that is a loop by itself. Other blocks are executed once.
 const SIMULATED_ITERATIONS: usize = 4;
 
 /// The control words of a function under the chosen yield rule, and the reason for the choice.
@@ -57,7 +57,7 @@ pub struct TunedControls {
 }
 
 /// Computes the control words of a function with the yield rule for which the simulation of `warps` warps per scheduler takes the fewest
-/// cycles.
+/// cycles. A large function, or one with a single warp per scheduler, gets the usual rule.
 pub fn run(function: &mut Function, hardware: &Hardware<'_>, warps: u32) -> TunedControls {
     let usual = control_words::run(function, hardware);
     let facts = &hardware.rules.facts;
@@ -146,7 +146,8 @@ struct WarpState {
     release_cycles: [u64; 8],
 }
 
-/// Simulates `warps` warps that execute the instructions `repeats` times. Returns the number of cycles until all warps are done.
+/// Simulates `warps` warps that execute the instructions `repeats` times. Returns the number of cycles until each warp has issued its last
+/// instruction.
 fn simulate_warps(ops: &[SimulatedInst], repeats: usize, warps: usize) -> u64 {
     let length = ops.len() * repeats;
     let mut states = vec![WarpState { next_inst: 0, ready_cycle: 0, release_cycles: [0; 8] }; warps];
@@ -220,8 +221,8 @@ mod tests {
         assert_eq!((simulate_warps(&stays, 1, 2), simulate_warps(&yields, 1, 2)), (8, 8));
     }
 
-    /// Four warps compute on one unit, then load. If each warp keeps the issue slot, the first loads start early and the last one in cycle
-    /// 64. If the warps take turns, all loads start between cycles 57 and 70, because the load unit accepts one every four cycles.
+    /// Four warps compute on one unit, then load. If each warp keeps the issue slot, the loads start in cycles 16, 33, 50 and 67. If the
+    /// warps take turns, the loads start in cycles 59, 63, 67 and 71, because the load unit accepts one every four cycles.
     #[test]
     fn keeping_the_slot_spreads_loads() {
         let kernel = |stay: bool| {

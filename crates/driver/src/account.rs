@@ -25,8 +25,8 @@ pub use oriole_sched::report::latency_hiding::{DistanceKind, DistanceStatistics}
 pub use oriole_sched::report::lines::ExtraLatency as LatencyCase;
 pub use oriole_sched::report::statistics::{LoopMetrics, StatisticsFigure};
 
-/// Assumed number of threads per block if the kernel does not declare it: one warp for each of the four warp schedulers, so that only the
-/// registers determine the occupancy.
+/// Assumed number of threads per block if the kernel does not declare it: one warp for each of the four warp schedulers, so that the block
+/// size does not limit the occupancy.
 const ASSUMED_BLOCK_THREADS: u32 = 128;
 
 /// The data of the scheduling report of one function.

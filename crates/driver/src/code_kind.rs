@@ -2,12 +2,12 @@
 //! auto`).
 //!
 //! The choice names the strategies that may be better than the default for this kind of code, the most likely one last. Each of them is
-//! compiled through register allocation and phase 110, and the best [`score`](oriole_sched::score) wins; of equal ones the first, which is
-//! the default. So a poor choice costs compile time, but never a worse estimated result.
+//! compiled through register allocation and phase 110, and the best [`score`](oriole_sched::score) wins; if scores are equal, the earlier
+//! strategy wins. So a poor choice costs compile time, but never a worse estimated result.
 //!
 //! | code | strategies |
 //! |---|---|
-//! | -O0, -O1 if a scheduling mode is given, or more than [`MAX_INSTRUCTIONS_TO_COMPARE`] instructions | the default |
+//! | -O0 and -O1 (if a scheduling mode is given); more than [`MAX_INSTRUCTIONS_TO_TRY_STRATEGIES`] instructions | the default |
 //! | every other function | the default, `c`, `critical-path`, `combined` |
 //! | with several blocks | also `global` |
 //! | with a loop of one block | also `software-pipelining`, `loop-aware` |
@@ -26,7 +26,7 @@ use oriole_sched::backend::Backend;
 pub(crate) const DEFAULT_BACKEND: Backend = Backend::B;
 
 /// Maximum number of instructions of a function for which scheduling strategies other than the default are tried.
-const MAX_INSTRUCTIONS_TO_COMPARE: usize = 4_000;
+const MAX_INSTRUCTIONS_TO_TRY_STRATEGIES: usize = 4_000;
 
 /// Properties of a function that decide which scheduling strategies may suit it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,14 +66,14 @@ impl CodeKind {
     /// Returns the scheduling strategy that is used unless the options name one: the one that was fastest in measurements for this kind of
     /// code (docs/scheduling-strategies.md).
     pub fn default_strategy(self, level: u8) -> Backend {
-        let is_searched = level >= 2 && self.instructions <= MAX_INSTRUCTIONS_TO_COMPARE;
+        let is_searched = level >= 2 && self.instructions <= MAX_INSTRUCTIONS_TO_TRY_STRATEGIES;
         if self.warpgroup_products > 0 && is_searched { Backend::COMBINED } else { DEFAULT_BACKEND }
     }
 
     /// Returns the scheduling strategies to try at an optimization level, the default first.
     pub fn strategies(self, level: u8) -> Vec<Backend> {
         let mut found = vec![DEFAULT_BACKEND];
-        if level < 2 || self.instructions > MAX_INSTRUCTIONS_TO_COMPARE {
+        if level < 2 || self.instructions > MAX_INSTRUCTIONS_TO_TRY_STRATEGIES {
             return found;
         }
         found.extend([Backend::C, Backend::CRITICAL_PATH, Backend::COMBINED]);
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(names(LOOP_FUNCTION, 1), ["b"]);
         assert_eq!(names(LOOP_FUNCTION, 2), ["b", "loop-aware"]);
         let mut large = "func kernel @f {\nbb0:\n".to_owned();
-        (0..=MAX_INSTRUCTIONS_TO_COMPARE).for_each(|_| large.push_str("    R0 = FADD R1, R2\n"));
+        (0..=MAX_INSTRUCTIONS_TO_TRY_STRATEGIES).for_each(|_| large.push_str("    R0 = FADD R1, R2\n"));
         assert_eq!(names(&(large + "    EXIT\n}"), 3), ["b"]);
     }
 }

@@ -23,7 +23,7 @@ const FIRST_PARTLY_CALLEE_SAVED_REG: u16 = 32;
 /// Minimum number of general registers that a launch provides for a device function or a function with calls.
 pub const MIN_ABI_REGISTERS: u32 = 22;
 
-/// Minimum number of general registers with which the register allocator can work, because calls have arguments in fixed registers.
+/// Minimum number of general registers for the register allocator in a function with calls, whose arguments are in fixed registers.
 pub const MIN_ALLOCATABLE_REGISTERS: u32 = 24;
 
 /// Minimum register limit of a function that calls functions for slow paths. With fewer registers the fixed registers of a call might cause
@@ -97,7 +97,7 @@ fn runtime_clobbers(name: &str) -> Clobbers {
     Clobbers { general, predicates: register_set_where(0..predicates, |_| true), ..Clobbers::NONE }
 }
 
-/// Returns the registers that a texture fetch which the four threads of a quad perform together overwrites.
+/// Returns the registers that a texture fetch by the four threads of a quad overwrites.
 fn quad_fetch_clobbers() -> Clobbers {
     let results = u16::from(QuadFetch::ABSENT)..u16::from(QuadFetch::COMPONENTS) + 4;
     let mut general = register_set_where(results, |_| true);
@@ -109,10 +109,10 @@ fn quad_fetch_clobbers() -> Clobbers {
 /// registers that it may clobber. `limit` is the maximum number of general registers.
 fn runtime_environment(name: &str, hardware: &Hardware<'_>, limit: u32) -> AllocationEnvironment {
     let mut environment = AllocationEnvironment::new_for_machine(hardware.machine, hardware.target, limit);
-    let lost = runtime_clobbers(name);
+    let clobbered = runtime_clobbers(name);
     environment.reserved = Clobbers {
-        general: register_set_where(0..256, |register| !lost.general.has(Reg::new(register))),
-        predicates: register_set_where(0..8, |register| !lost.predicates.has(Reg::new(register))),
+        general: register_set_where(0..256, |register| !clobbered.general.has(Reg::new(register))),
+        predicates: register_set_where(0..8, |register| !clobbered.predicates.has(Reg::new(register))),
         ..Clobbers::ALL
     };
     environment
@@ -148,8 +148,8 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
     }
     if is_kernel {
         environment.clobbers.uniform = register_set_where(0..FIRST_KERNEL_ONLY_UNIFORM_REGISTER, |_| true);
-        // Threads of the warp that do not execute a call may execute other code meanwhile. Uniform registers are shared by the whole warp,
-        // so that code must only use those that device functions do not write.
+        // Threads of the warp that do not execute a call may execute other code of the kernel meanwhile. Uniform registers are shared by
+        // the whole warp, so a kernel may only use those that device functions do not write.
         environment.reserved.uniform = environment.clobbers.uniform;
     } else {
         environment.uniform_registers = u32::from(FIRST_KERNEL_ONLY_UNIFORM_REGISTER);
@@ -204,7 +204,7 @@ fn general_operand(first: u8, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::General, first: u16::from(first), count })
 }
 
-/// Inserts moves before each call that write the return address and, in a function with a dynamic stack, the callee's stack pointer. Each
+/// Before each call, inserts moves that write the return address and, in a function with a dynamic stack, the callee's stack pointer. Each
 /// call that represents a texture fetch by the threads of a quad is replaced by the instructions of the fetch.
 ///
 /// **Before**: physical registers. **After**: the return address is an operand of every call.

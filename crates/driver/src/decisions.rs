@@ -17,7 +17,8 @@ use crate::job::FunctionJob;
 /// The records about one function for `oriole explain`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Decisions {
-    /// Remarks about changes that passes made at PTX instructions, or rejected and why, in the order of the passes.
+    /// Remarks about changes to the code of PTX instructions that passes made, or that they rejected, with the reason; in the order of the
+    /// passes.
     pub remarks: Vec<DecisionRemark>,
     /// The machine registers that hold PTX registers, sorted by machine register and address.
     pub registers: Vec<PtxRegisterLocation>,

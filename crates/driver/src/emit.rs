@@ -95,7 +95,7 @@ pub fn run(function: &Function, controls: &ControlWords, target: Target) -> Resu
 }
 
 /// Returns the return address of the first call in `insts`, the remaining instructions of a block: the byte offset in the function of the
-/// instruction after the call. `offset` is the byte offset of the first instruction of `insts`.
+/// instruction after the call. Returns 0 if there is no call. `offset` is the byte offset of the first instruction of `insts`.
 fn return_address_offset(function: &Function, insts: &[Inst], offset: u32) -> u32 {
     let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL);
     insts.iter().position(is_call).map_or(0, |count| offset + ((count + 1) * INSTRUCTION_BYTES) as u32)
@@ -142,7 +142,8 @@ fn following_locations(function: &Function) -> Vec<Option<Location>> {
 
 /// Returns the source location of each instruction of a block. An instruction without a location gets that of the next instruction of the
 /// block that has one, which it usually prepares, or else that of the previous one. In a block without any location, such as one with moves
-/// before a join, all instructions get `following`, the location of the code after the block. At the start of the function they have none.
+/// before a join, all instructions get `following`, the location of the code after the block. Instructions at the start of the function,
+/// before the first one with a location, get none.
 fn inst_locations(function: &Function, block: Block, following: Option<Location>) -> Vec<Option<Location>> {
     let mut locations: Vec<Option<Location>> = function.blocks[block].insts.iter().map(|&inst| own_location(function, inst)).collect();
     let is_entry = function.layout.first() == Some(&block);
@@ -229,8 +230,8 @@ fn sparse_mma_bit(function: &Function, inst: Inst) -> u16 {
     bit.map_or(0, |bit| 1 << bit)
 }
 
-/// Appends a branch to itself, because the hardware fetches instructions beyond the last one, and pads the code with `NOP`s to a multiple
-/// of [`CODE_ALIGN_BYTES`] bytes.
+/// Appends an endless loop of one branch, because the hardware fetches instructions beyond the last one, and pads the code with `NOP`s to a
+/// multiple of [`CODE_ALIGN_BYTES`] bytes.
 fn append_padding(bytes: &mut Vec<u8>, target: Target) -> Result<(), String> {
     bytes.extend(encode_self_branch(target)?.to_le_bytes());
     let nop = Instruction { control: PADDING_CONTROL, ..parse("NOP").map_err(|error| error.to_string())? };

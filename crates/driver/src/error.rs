@@ -13,7 +13,7 @@ pub struct CompileError {
     pub function: Option<String>,
     /// Source position of the PTX statement that caused the error; `None` if there is none.
     pub span: Option<Span>,
-    /// The kind of error.
+    /// The cause of the error.
     pub fault: ErrorCause,
 }
 
@@ -57,7 +57,7 @@ pub enum ErrorCause {
 pub struct FunctionError {
     /// Source position of the PTX statement; `None` if there is none.
     pub span: Option<Span>,
-    /// The kind of error.
+    /// The cause of the error.
     pub fault: ErrorCause,
 }
 

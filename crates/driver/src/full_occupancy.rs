@@ -28,8 +28,8 @@ const MAX_KERNEL_INSTRUCTIONS: usize = 1024;
 /// Above this ratio the other schedule is kept.
 const MAX_LONE_WARP_RATIO: f64 = 1.4;
 
-/// Returns whether full occupancy is preferred for a kernel: that is so if the kernel has no loops and few loads, and does not declare the
-/// size of its blocks.
+/// Returns whether full occupancy is preferred for a function: it is a kernel of at most [`MAX_KERNEL_INSTRUCTIONS`] instructions with few
+/// loads and no loops, and does not declare the size of its blocks.
 pub fn is_full_occupancy_preferred(state: &FunctionState<'_>) -> bool {
     let function = &state.function;
     let is_short_kernel = function.kind == FunctionKind::Kernel && function.inst_count() <= MAX_KERNEL_INSTRUCTIONS;

@@ -24,7 +24,8 @@ pub struct FunctionReport {
     pub spill_load_bytes: u32,
     /// Size in bytes of static shared memory, without the part that the system reserves.
     pub shared_bytes: u32,
-    /// Number of bytes of constant bank 0 that the kernel uses, up to the end of the last parameter; 0 for a function that is not a kernel.
+    /// Number of bytes of constant bank 0 that the kernel uses, up to the end of the last parameter or of the handles of textures and
+    /// surfaces; 0 for a function that is not a kernel.
     pub constant_bytes: u32,
     /// Number of machine instructions, without padding.
     pub instructions: usize,
@@ -32,8 +33,8 @@ pub struct FunctionReport {
     pub plan: Option<SchedulePlan>,
     /// Warnings for the user in ptxas' words, for example about ignored launch bounds.
     pub warnings: Vec<String>,
-    /// Remarks about waits and fences that were inserted, and about `setmaxnreg`, in the order of the code. At -O0,
-    /// inserted waits are not reported.
+    /// Remarks about `setmaxnreg` instructions that were ignored, then about waits and fences that were inserted. At -O0, inserted waits
+    /// are not reported.
     pub remarks: Vec<PerformanceRemark>,
 }
 

@@ -108,8 +108,8 @@ impl<'m> FunctionIndex<'m> {
 
 /// Returns the functions with a body that the cubin needs, in source order: the roots, and the functions that they call or whose addresses
 /// they take, directly or indirectly. Roots are kernels, functions in initializers and, if other files or other inputs may call them
-/// (`has_callers_elsewhere`), functions with a linkage directive. As with ptxas, an executable cubin of one input does not contain
-/// `.visible` functions without a caller.
+/// (`has_callers_elsewhere`), functions with a linkage directive. In tools patches all functions are roots. As with ptxas, an executable
+/// cubin of one input does not contain `.visible` functions without a caller.
 pub fn reachable_functions(index: &FunctionIndex<'_>, options: &Options, has_callers_elsewhere: bool) -> Vec<FunctionId> {
     let module = index.module;
     let entries: FxHashSet<&str> = options.entries.iter().map(String::as_str).collect();
@@ -132,8 +132,8 @@ pub fn reachable_functions(index: &FunctionIndex<'_>, options: &Options, has_cal
     found
 }
 
-/// Returns the number of general registers that a function needs because its calls have operands in fixed registers; 0 for a kernel without
-/// calls.
+/// Returns the number of general registers that a function needs because its calls have operands in fixed registers; texture fetches that
+/// become calls count as calls. Returns 0 for a kernel without calls.
 pub fn min_registers_for_calls(module: &Module, function: &Function, target: Target) -> u32 {
     let fetches = |help: GradientHelp| {
         let forms = function.body.iter().flat_map(|body| &body.instructions).map(|instruction| &module.forms[instruction.form]);
@@ -201,7 +201,7 @@ fn functions_waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
 }
 
 /// Assumed number of cycles for each PTX instruction of a called function, to estimate the cost of a call.
-const CYCLES_PER_STATEMENT: u32 = 5;
+const ASSUMED_CYCLES_PER_PTX_INSTRUCTION: u32 = 5;
 
 /// Returns the estimated execution time of each function of a module in cycles, including everything that it calls.
 fn call_costs(index: &FunctionIndex<'_>) -> CallCosts {
@@ -214,7 +214,7 @@ fn call_costs(index: &FunctionIndex<'_>) -> CallCosts {
     let callees = module.functions.iter().filter_map(|function| {
         let body = function.body.as_deref()?;
         let has_calls = has_calls(module, function);
-        let own_cycles = CYCLES_PER_STATEMENT.saturating_mul(body.instructions.len() as u32);
+        let own_cycles = ASSUMED_CYCLES_PER_PTX_INSTRUCTION.saturating_mul(body.instructions.len() as u32);
         let calls = referenced_functions(function).filter(|_| has_calls).map(|id| index.resolve_alias(module.functions[id].name));
         let calls = calls.map(|name| module.name(name).to_owned()).collect();
         Some(CallNode { name: module.name(function.name).to_owned(), own_cycles, calls })

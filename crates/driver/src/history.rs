@@ -19,7 +19,7 @@ use oriole_isa::INSTRUCTION_BYTES;
 pub struct InstHistory {
     /// The pass that created the instruction.
     pub created_by: &'static str,
-    /// The changes of the instruction's form (mnemonic, modifiers, kinds of operands), in the order in which they were made.
+    /// The changes of the instruction's form ([`FormChange`]), in the order in which they were made.
     pub changes: Vec<FormChange>,
     /// Other forms of the instruction that passes considered and rejected, in the order of the passes.
     pub rejected: Vec<RejectedForm>,
@@ -198,7 +198,8 @@ impl History {
     }
 }
 
-/// Appends the form of an instruction to `text`: mnemonic, modifiers and kinds of operands, without the numbers of registers and values.
+/// Appends the form of an instruction to `text`: guard, mnemonic, modifiers and kinds of operands, without the numbers of registers and
+/// values.
 fn write_form(text: &mut String, function: &Function, inst: Inst) {
     let data = &function.insts[inst];
     if data.guard.is_some() {

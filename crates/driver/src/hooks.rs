@@ -34,7 +34,7 @@ impl fmt::Debug for Hooks {
 /// The threads that compile the functions of a program.
 #[derive(Clone, Default)]
 pub enum Parallelism {
-    /// Threads that are started for the compilation, at most one for each processor.
+    /// Threads that the compiler starts, at most one for each processor.
     #[default]
     Threads,
     /// Only the thread that calls the compiler.

@@ -105,7 +105,7 @@ pub fn driver_filled_image_words(job: &FunctionJob<'_>, program: &ProgramCompila
     image_handle_words(job).into_iter().map(|(number, offset, word)| ImageWord { offset, parts: parts(number, word) }).collect()
 }
 
-/// Returns the byte offset in a kernel's constant bank 0 of the end of the words that hold handles of textures, samplers and surfaces; 0 if
+/// Returns the end of the words that hold handles of textures, samplers and surfaces, as a byte offset in a kernel's constant bank 0; 0 if
 /// there are no such words.
 pub fn end_of_image_handle_words(job: &FunctionJob<'_>) -> u32 {
     image_handle_words(job).last().map_or(0, |&(_, offset, _)| offset + size_of::<u32>() as u32)
@@ -130,8 +130,8 @@ pub fn relocatable_bank_attributes(function: &FinishedFunction) -> Vec<Attribute
     codes.into_iter().filter(|_| uses_images).map(|code| Attribute::new(code, AttributeValue::Byte(0))).collect()
 }
 
-/// Returns the cubin attributes that name the constant banks with the handles of textures and surfaces. Where code loads handles from the
-/// bank, ptxas writes the attributes for both textures and surfaces if there is a handle of either kind.
+/// Returns the cubin attributes that name the constant banks with the handles of textures and surfaces. On targets where handles are in
+/// uniform registers, the attributes for both textures and surfaces are written if there is a handle of either kind, as by ptxas.
 pub fn image_bank_attributes(job: &FunctionJob<'_>, program: &ProgramCompilation<'_>, target: Target) -> Vec<Attribute> {
     let kinds: Vec<ImageKind> = image_handle_words(job)
         .into_iter()

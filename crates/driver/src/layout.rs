@@ -7,7 +7,8 @@ use oriole_support::Index;
 
 /// Redirects branches to blocks that contain only a jump (jump threading), then deletes branches to the next block of the layout.
 ///
-/// If `keeps_lines` is true, for debuggers, a branch that is the only code of a source line stays, such as that of `break;`.
+/// If `keeps_lines` is true, for debuggers, branches are not redirected, and a branch that is the only code of a source line, such as that
+/// of `break;`, is not deleted.
 pub fn run(function: &mut Function, keeps_lines: bool) {
     if !keeps_lines {
         thread_jumps(function);
@@ -46,7 +47,7 @@ fn is_only_code_of_line(function: &Function, blocks: &[Block], before: u32) -> b
     line_of_last != 0 && line_of_last != before_last.last().map_or(before, line) && after.is_none_or(|inst| line(inst) != line_of_last)
 }
 
-/// Jump threading: where a branch leads to a block that contains only a jump, redirects the branch to the target of that jump.
+/// Jump threading: redirects each branch to a block that contains only a jump. Its new target is the target of that jump.
 fn thread_jumps(function: &mut Function) {
     let destination = |start: Block| {
         let mut at = start;
@@ -82,8 +83,8 @@ fn sole_jump_target(function: &Function, block: Block) -> Option<Block> {
     function.operands(*inst).iter().find_map(|operand| if let OperandKind::Block(target) = operand.kind { Some(target) } else { None })
 }
 
-/// Removes the blocks that are unreachable from the entry from the layout. Every operand that names a block counts as an edge, also that of
-/// `BSSY`.
+/// Removes from the layout the blocks that cannot be reached from the entry. Every operand that names a block counts as an edge, also that
+/// of `BSSY`.
 fn remove_unreachable_from_layout(function: &mut Function) {
     let mut reached = vec![false; function.blocks.len()];
     let mut pending = vec![function.entry()];

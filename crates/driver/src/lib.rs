@@ -1,8 +1,8 @@
 //! The compiler driver: compiles checked PTX modules into a cubin.
 //!
-//! [`compile`] is the main entry point. It runs the passes of the table [`PASSES`] on each function, separately and in parallel, and builds
-//! the cubin from the results. [`compile_with_log`] also returns records of the passes that the options request, such as the text of
-//! functions after a pass.
+//! [`compile`] is the main entry point. It compiles the functions in parallel, each with the passes of the table [`PASSES`], and builds the
+//! cubin from the results. [`compile_with_log`] also returns records of the passes that the options request, such as the text of functions
+//! after a pass.
 //!
 //! ```
 //! use oriole_driver::{Options, compile};

@@ -59,7 +59,8 @@ pub fn link(program: &ProgramCompilation<'_>, options: &Options, hardware: &Hard
     Ok(Compiled { cubin: bytes, functions, global_bytes, constant_bytes, scheduling, decisions })
 }
 
-/// Returns the number of bytes of constant bank 0 that a kernel launch fills: those reserved by the system, and those of the parameters.
+/// Returns the number of bytes of constant bank 0 that a kernel launch fills: those reserved by the system, the parameters, and the handles
+/// of textures, samplers and surfaces.
 fn constant_bytes(job: &FunctionJob<'_>) -> u32 {
     let end = job.variables.parameters_start + job.variables.parameter_bytes as u32;
     end.max(images::end_of_image_handle_words(job))
@@ -169,7 +170,7 @@ fn describe_cubin(program: &ProgramCompilation<'_>, options: &Options) -> Result
     Ok(module)
 }
 
-/// Removes from the cubin's external variables those that another module of the program defines, and duplicates.
+/// Removes duplicates from the cubin's external variables, and those that a module of the program defines.
 fn remove_resolved_externals(file: &mut build::Module) {
     let mut known: FxHashSet<String> = file.variables.iter().map(|variable| variable.name.clone()).collect();
     file.externs.retain(|external| known.insert(external.name.clone()));
@@ -197,8 +198,9 @@ fn add_external_functions(
     file.externs.extend(added);
 }
 
-/// Increases the stack sizes of functions with texture fetches by quads (four neighbouring threads of a warp): threads that do not take
-/// part in a fetch keep their registers in memory below the stack pointer meanwhile.
+/// If a function of the program fetches textures by quads (four neighbouring threads of a warp), increases the stack sizes of all
+/// functions, where known: threads that do not take part in a fetch may be in any function, and their registers are kept below its stack
+/// pointer meanwhile.
 fn add_quad_fetch_stack(file: &mut build::Module, finished: &[FinishedFunction]) {
     if finished.iter().any(|function| function.symbols.iter().any(|name| QuadFetch::parse(name).is_some())) {
         for function in file.functions.iter_mut().filter(|function| function.min_stack_size != build::UNKNOWN_STACK) {
@@ -207,7 +209,7 @@ fn add_quad_fetch_stack(file: &mut build::Module, finished: &[FinishedFunction])
     }
 }
 
-/// Marks the stack size as unknown for kernels whose call graph is not known statically.
+/// Marks the stack size as unknown for kernels with recursive or indirect calls, whose stack depth cannot be computed.
 fn mark_unknown_stack_sizes(file: &mut build::Module) {
     for kernel in file.functions.iter_mut().filter(|function| function.is_kernel && function.min_stack_size == build::UNKNOWN_STACK) {
         for attribute in kernel.attributes.iter_mut().filter(|attribute| attribute.code == AttributeCode::CRS_STACK_SIZE) {
@@ -246,7 +248,7 @@ fn cluster_attributes(bounds: &LaunchBounds, options: &Options) -> Vec<Attribute
     attributes
 }
 
-/// Returns the sizes of a grid directive along x, y and z; a size that the directive omits is 1.
+/// Returns the sizes along x, y and z that a directive such as `.maxntid` gives; a size that the directive omits is 1.
 fn sizes_padded_to_three(sizes: &[u32]) -> [u32; 3] {
     [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1))
 }

@@ -30,7 +30,8 @@ impl fmt::Display for TargetMismatch {
 
 /// Returns the reason why a module for target `module` cannot be compiled for `machine`; `None` if it can.
 pub fn target_mismatch(module: Target, machine: Target) -> Option<TargetMismatch> {
-    // sm_101 was renamed to sm_110. In the comparison with the machine's number it keeps its old number.
+    // sm_101 was renamed to sm_110, so code for sm_101a can be compiled for sm_110a. Whether the module is for a later architecture is
+    // decided by the old number.
     let renamed = if module.number() == 101 { 110 } else { module.number() };
     if machine.number() < module.number() {
         return Some(TargetMismatch::Later);

@@ -23,16 +23,16 @@ pub struct Options {
     pub max_function_registers: Option<u32>,
     /// Whether threads wait at every exit until errors of their memory accesses have been reported.
     pub waits_for_errors_at_exit: bool,
-    /// Whether no shared memory is reserved for the system, on targets where it otherwise is at the start: shared variables then start at
-    /// address 0, and what needs reserved memory is an error.
+    /// Whether to omit the shared memory that some targets reserve for the system at the start. Shared variables then start at address 0,
+    /// and code that needs the reserved memory is an error.
     pub without_shared_reservation: bool,
     /// Launch bounds from the command line.
     pub launch: LaunchOptions,
     /// Whether to write a relocatable object instead of an executable cubin.
     pub relocatable: bool,
-    /// Whether to compile tools patches: functions that tools insert into other programs. The cubin then has all device functions of the
-    /// modules, in an executable file, without uniform registers, which the other program may be using. There must be no kernels, shared
-    /// variables and constants.
+    /// Whether to compile tools patches: functions that tools insert into other programs. The cubin is then an executable file with all
+    /// device functions of the modules. These use no uniform registers, because the other program may be using them. The modules must not
+    /// contain kernels, shared variables or constants.
     pub tools_patch: bool,
     /// Names of the kernels to compile; all kernels if the list is empty.
     pub entries: Vec<String>,
@@ -89,7 +89,8 @@ impl Options {
         self.keeps_variables() && self.level == 0
     }
 
-    /// Returns whether threads wait at every exit for errors of their memory accesses; code for debuggers always does, as that of ptxas.
+    /// Returns whether threads wait at every exit for errors of their memory accesses. With full debug information (`-g`) they always do,
+    /// as in code of ptxas.
     pub(crate) fn waits_for_errors(&self) -> bool {
         self.waits_for_errors_at_exit || self.keeps_variables()
     }
@@ -192,7 +193,7 @@ pub struct LaunchOptions {
     pub min_blocks_per_sm: Option<u32>,
     /// Whether the launch bounds of the command line and [`Options::max_registers`] override directives in the PTX.
     pub override_directives: bool,
-    /// Whether all functions are marked as with `.blocksareclusters`: a launch counts its grid in clusters.
+    /// Whether all functions are marked as with `.blocksareclusters`: the grid size of a launch is then a number of clusters.
     pub blocks_are_clusters: bool,
 }
 
@@ -208,7 +209,7 @@ pub enum ScheduleModeChoice {
     On(ScheduleMode),
 }
 
-/// Which scheduler backend (implementation) is used.
+/// The choice of the scheduler backend (implementation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BackendChoice {
     /// The default backend for the kind of code ([`CodeKind::default_strategy`](crate::code_kind::CodeKind::default_strategy)).

@@ -1,10 +1,10 @@
 //! Runs jobs in parallel on as many threads as the amount of work justifies.
 //!
 //! Most files have a few functions and compile in less time than the threads for all processors take to start. The number of threads is
-//! therefore limited by the total work, and the calling thread is one of them. Threads for all processors are started once and kept. A
-//! thread that finishes a job takes the next one. The largest jobs start first, so that no large job is left for the end while the other
-//! threads are idle. Results are returned in the order of the jobs, independent of the thread that ran them. The caller of the compiler may
-//! run the jobs itself ([`Executor`]).
+//! therefore limited by the total work, and the calling thread is one of them. The first compilation with enough work for all processors
+//! starts a pool of threads, which later compilations use too. A thread that finishes a job takes the next one. The largest jobs start
+//! first, so that no large job is left for the end while the other threads are idle. Results are returned in the order of the jobs,
+//! independent of the thread that ran them. The caller of the compiler may run the jobs itself ([`Executor`]).
 //!
 //! On WebAssembly without threads `available_parallelism` is an error, and the calling thread runs all jobs.
 

@@ -1,10 +1,10 @@
 //! Checks of tools patches: code that tools insert into other programs (`ptxas --compile-as-tools-patch`).
 //!
 //! A tool such as compute-sanitizer calls these functions from instructions of a program that was compiled without them, and saves the
-//! registers that the calling convention lets a function change. Uniform registers are not among those, so the code must not use them.
-//! The passes that compute in uniform registers do not run ([`PASSES_DISABLED_IN_PATCHES`]), accesses to memory have no descriptor, and
-//! [`check`] rejects functions that need a uniform register nevertheless, or more general registers than every program has that can be
-//! patched.
+//! registers that the calling convention lets a function change. It does not save uniform registers, so the code must not use them. The
+//! passes that compute in uniform registers do not run ([`PASSES_DISABLED_IN_PATCHES`]), and accesses to memory have no descriptor.
+//! [`check`] rejects functions that need a uniform register nevertheless, and functions that need more general registers than the smallest
+//! program provides ([`convention::MIN_ABI_REGISTERS`]).
 
 use oriole_ir::{Function, OperandKind, RegFile};
 use oriole_ptx::source::Span;
@@ -13,7 +13,8 @@ use crate::convention;
 use crate::error::{ErrorCause, FunctionError};
 use crate::state::Selection;
 
-/// The optional passes that may use uniform registers. They do not run on tools patches (code that tools insert into other programs).
+/// The optional passes that may use uniform registers in device functions. They do not run on tools patches (code that tools insert into
+/// other programs).
 const PASSES_DISABLED_IN_PATCHES: [&str; 2] = ["uniform", "aggregate"];
 
 /// Returns whether an optional pass may run on tools patches (code that tools insert into other programs).

@@ -23,7 +23,7 @@ pub fn run_stage(stage: Stage, state: &mut FunctionState<'_>) -> Result<(), Vec<
     Ok(())
 }
 
-/// Stops the compilation after the search over schedules, if the options name one of the passes that the search runs as the last one.
+/// Stops the compilation after the search over schedules, if `--stop-after` names one of the passes that the search runs.
 pub fn stop_after_search(state: &mut FunctionState<'_>) {
     let mut searched = [Stage::Schedule, Stage::Allocate].into_iter().flat_map(Pass::of_stage);
     state.is_stopped |= searched.any(|pass| is_last_pass(pass, state));
@@ -62,7 +62,7 @@ fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Ve
     Ok(())
 }
 
-/// Records the text of the function before or after a pass, in [`FunctionState::dumps`].
+/// Records the text of the function before or after a pass, in [`FunctionState::dumps`]. Before instruction selection, the text is PTX.
 fn record_dump(state: &mut FunctionState<'_>, pass: &Pass, moment: DumpMoment) {
     let input = state.input;
     let is_selected = !state.function.blocks.is_empty();

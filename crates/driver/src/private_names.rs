@@ -1,8 +1,10 @@
-//! Gives the private symbols of modules that are compiled together different names.
+//! Gives different names to the private symbols of modules that are compiled together.
 //!
 //! A function or variable without a linkage directive is private to its module, so several modules may use one name for different things.
-//! In the file each symbol needs a name of its own: the first module keeps the name, unless it is visible somewhere; in other modules the
-//! number of the module is appended (`table$1`; no identifier of PTX in a function's scope has this form).
+//! In the file each symbol needs a name of its own. The first module with a private symbol of a name keeps the name, unless it is also the
+//! name of a symbol that is not private. In other modules the number of the module is appended (`table$1`), and underscores if a module has
+//! a symbol of that name. A variable of the function `table` has a name such as `table$x` in the file, which is different because no
+//! identifier starts with a digit.
 
 use std::borrow::Cow;
 
@@ -17,6 +19,7 @@ pub fn with_distinct_names<'m>(modules: &[&'m Module]) -> Vec<Cow<'m, Module>> {
     if modules.len() < 2 {
         return copies;
     }
+    let used: FxHashSet<&str> = modules.iter().flat_map(|module| symbols(module)).map(|symbol| symbol.0).collect();
     let visible: FxHashSet<&str> =
         modules.iter().flat_map(|module| symbols(module)).filter(|symbol| !symbol.2).map(|symbol| symbol.0).collect();
     let mut taken: FxHashSet<&str> = visible;
@@ -28,10 +31,19 @@ pub fn with_distinct_names<'m>(modules: &[&'m Module]) -> Vec<Cow<'m, Module>> {
         }
         let copy = copies[number].to_mut();
         let names: FxHashMap<Name, Name> =
-            renamed.into_iter().map(|(text, name)| (name, copy.names.intern(&format!("{text}${number}")))).collect();
+            renamed.into_iter().map(|(text, name)| (name, copy.names.intern(&unused_name(text, number, &used)))).collect();
         rename_symbols(copy, &names);
     }
     copies
+}
+
+/// Returns the new name of a private symbol of module `number`, which is none of the `used` names.
+fn unused_name(text: &str, number: usize, used: &FxHashSet<&str>) -> String {
+    let mut name = format!("{text}${number}");
+    while used.contains(name.as_str()) {
+        name.push('_');
+    }
+    name
 }
 
 /// Returns the functions and variables at module scope, as (name as text, interned name, whether the symbol is private to the module).
@@ -66,7 +78,7 @@ fn rename_symbols(module: &mut Module, names: &FxHashMap<Name, Name>) {
     }
 }
 
-/// Calls `change` with each symbol name in an initial value, which it may change.
+/// Calls `change` on each symbol name in an initial value.
 fn rename_in_initializer(initializer: &mut Initializer, change: &impl Fn(&mut Name)) {
     match initializer {
         Initializer::Address { symbol, .. } => change(symbol),

@@ -1,8 +1,8 @@
 //! Compiles whole programs.
 //!
-//! Steps of [`compile`]: lay out the variables of each module, choose the functions to compile and their register limits, check memory
-//! limits, compile the functions in parallel, add the runtime functions that the code calls, check for unresolved names, and build the
-//! cubin ([`link`](crate::link)).
+//! Steps of [`compile`]: rename private symbols of the same name, lay out the variables of each module, choose the functions to compile and
+//! their register limits, check memory limits, compile the functions in parallel, add the runtime functions that the code calls, check for
+//! unresolved names, and build the cubin ([`link`](crate::link)).
 
 use std::collections::BTreeSet;
 

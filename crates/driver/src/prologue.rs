@@ -1,4 +1,4 @@
-//! Inserts prologues and epilogues: they move the stack pointer, and save and restore callee-saved registers.
+//! Inserts prologues and epilogues, which move the stack pointer, and save and restore callee-saved registers.
 //!
 //! A kernel loads its stack pointer from a constant bank and saves nothing. A device function with calls also saves its return address.
 //! From the stack pointer upwards, a frame contains the parameters of calls, variables, spill slots, and saved registers. The caller's
@@ -178,7 +178,7 @@ fn resolve_incoming_parameters(function: &mut Function, frame: u32) {
     }
 }
 
-/// Returns whether a kernel needs a stack pointer, because its instructions use the stack.
+/// Returns whether a kernel needs a stack pointer: it has a frame or calls, or an instruction names the stack pointer.
 fn uses_stack(function: &Function) -> bool {
     let pointer = general_operand(STACK_POINTER_REGISTER.into());
     let is_stack_pointer = |operand: &Operand| operand.kind == pointer.kind;

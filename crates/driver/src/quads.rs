@@ -34,7 +34,7 @@
 //! ```
 //!
 //! If thread `k` does not take part, its round uses the operands of the first thread that does, so that the handle is always a valid one.
-//! The sequence is that of ptxas 13.0.88 for functions, without its branches.
+//! The sequence is that of ptxas 13.0.88 for device functions, without its branches.
 
 use oriole_ir::{Function, Guard, Inst, Location, Op, Opcode, Operand, OperandKind, RegFile, Role, Symbol};
 use oriole_isa::Symbols;
@@ -172,7 +172,7 @@ impl QuadFetchEmitter<'_> {
         self.emit_guarded(guard, Opcode::LDL, &[], &[general(register), opening, base, offset], 1);
     }
 
-    /// Returns the guard for instructions that only threads which do not take part in the texture fetch execute.
+    /// Returns the guard of instructions for the threads that do not take part in the texture fetch.
     fn nonparticipant_guard() -> Option<Guard> {
         Some(Guard { kind: predicate(0).kind, negated: true })
     }
@@ -306,7 +306,7 @@ impl QuadFetchEmitter<'_> {
         }
     }
 
-    /// Appends instructions that copy the temporary register to a result register, only in one thread of the quad.
+    /// Appends an instruction that copies the temporary register to a result register, only in one thread of the quad.
     fn keep_in_thread(&mut self, result: u8, thread: i64) {
         self.emit(Opcode::MOV, &[], &[general(result), general(TEMPORARY_REGISTER), (1_i64 << thread).into()], 1);
     }

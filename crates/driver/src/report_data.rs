@@ -51,7 +51,7 @@ impl ReportData {
         }
     }
 
-    /// Records that another schedule of the function was discarded because its instruction order caused spills; `other` is its data.
+    /// Records that another schedule of the function was discarded because its instruction order caused more spills; `other` is its data.
     pub fn note_discarded_schedule(&mut self, other: &ReportData) {
         self.target = other.target;
         if !other.trace.is_empty() {
@@ -84,7 +84,8 @@ impl ReportData {
     }
 }
 
-/// Returns the resources that a thread block of a kernel needs besides registers; `None` if the block size is not declared.
+/// Returns the resources that a thread block of a kernel needs besides registers; `None` if the block size is not declared, and for a
+/// function that is not a kernel.
 pub fn declared_launch_resources(
     function: &ast::Function,
     options: &Options,

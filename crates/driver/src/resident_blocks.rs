@@ -18,16 +18,17 @@ use crate::state::FunctionState;
 /// that limit is tried. It is also tried if the live registers fit below the limit. A larger excess is rarely due to the alignment of
 /// tuples alone.
 const MAX_EXCESS_REGISTERS: u32 = 16;
-/// The counterpart of [`MAX_EXCESS_REGISTERS`], in registers, for kernels that do not declare the size of their blocks. Their register
-/// target leaves no room for gaps between tuples, so an excess that is due to such gaps is small.
+/// The counterpart of [`MAX_EXCESS_REGISTERS`], in registers, for kernels that do not declare the size of their blocks. It is smaller,
+/// because for them the limits are those for one more warp on each scheduler, which are often only 8 registers apart: with 16, almost every
+/// allocation of up to 96 registers would be repeated.
 const MAX_EXCESS_REGISTERS_UNDECLARED: u32 = 6;
 /// Assumed number of registers that cannot be used because of gaps between aligned tuples.
 const TUPLE_GAP_REGISTERS: u32 = 8;
-/// In an allocation for more resident blocks, one additional instruction is acceptable for this number of instructions.
+/// In an allocation for more resident blocks, one additional instruction is acceptable for each group of this number of instructions.
 const INSTRUCTIONS_PER_EXTRA_MOVE: usize = 64;
 
 /// Returns whether the allocation of a function that is not allocated yet may need more registers than its register target (the number up
-/// to which the occupancy stays the same), because of gaps between tuples.
+/// to which the occupancy stays the same), because of gaps between tuples. Every scheduled kernel that declares its block size may.
 pub fn may_exceed_register_target(state: &FunctionState<'_>) -> bool {
     if state.launch.is_some() {
         return state.plan.is_some();
@@ -37,8 +38,8 @@ pub fn may_exceed_register_target(state: &FunctionState<'_>) -> bool {
 }
 
 /// Allocates registers for `before`, the function before allocation, so that more thread blocks are resident than with the allocation
-/// `found`, which has `instructions` instructions. Returns the allocated function and its allocation; `None` if that is not possible
-/// without spills and many moves.
+/// `found`, which has `instructions` instructions. Returns the allocated function and its allocation; `None` if that would need spills or
+/// many more instructions.
 pub fn allocate(before: &Function, found: &Allocation, instructions: usize, state: &FunctionState<'_>) -> Option<(Function, Allocation)> {
     if before.kind != FunctionKind::Kernel || found.spill_store_bytes + found.spill_load_bytes > 0 {
         return None;
@@ -70,15 +71,14 @@ pub fn has_more_resident_blocks(more_blocks: &FunctionState<'_>, found: &Functio
         && is_at_most_slightly_longer(&more_blocks.function, found.function.inst_count())
 }
 
-/// Returns whether a function has at most one instruction more than the number `instructions` for every [`INSTRUCTIONS_PER_EXTRA_MOVE`]
-/// instructions.
+/// Returns whether a function has at most a few more instructions than `instructions`: one more for every [`INSTRUCTIONS_PER_EXTRA_MOVE`].
 pub fn is_at_most_slightly_longer(function: &Function, instructions: usize) -> bool {
     function.inst_count() <= instructions + instructions / INSTRUCTIONS_PER_EXTRA_MOVE
 }
 
 /// Returns the maximum number of registers per thread with which more thread blocks of a function are resident, if an allocation with
-/// `registers_used` registers exceeds it by little, or if the registers that are live at once fit below it; otherwise `None`. If the block
-/// size is not declared, blocks with one warp on each scheduler are assumed.
+/// `registers_used` registers exceeds it only slightly, or if the registers that are live at once fit below it; otherwise `None`. If the
+/// block size is not declared, blocks with one warp on each scheduler are assumed.
 fn register_limit_of_function(registers_used: u32, state: &FunctionState<'_>) -> Option<u32> {
     let machine = state.input.hardware.machine;
     let one_warp_per_scheduler = LaunchResources { threads: machine.schedulers * machine.threads_per_warp, ..LaunchResources::default() };

@@ -1,9 +1,9 @@
 //! Chooses the scheduling plans of a function, and calls the scheduler before and after register allocation.
 //!
-//! A [`SchedulePlan`] is a choice of scheduler backend and mode. Usually a function has one plan, given by the options, or with the backend
-//! that is fastest on average in measurements. With the backend `auto`, the [`search`](crate::search) runs register allocation and phase
-//! 110 for several plans, and keeps the result with the best [`score`].
-//! The number of plans to try depends only on the size of the function, so that the same input gives the same bytes.
+//! A [`SchedulePlan`] is a choice of scheduler backend and mode. Usually a function has one plan: the one that the options give, or one with
+//! the backend that was fastest in measurements for this kind of code. With the backend `auto`, the [`search`](crate::search) runs register
+//! allocation and phase 110 for several plans, and keeps the result with the best [`score`]. The number of plans to try depends only on the
+//! options and the function, never on elapsed time, so that the same input gives the same bytes.
 //!
 //! **Occupancy.** Before allocation, the register budget keeps as many warps resident as the original order would. If that budget is too
 //! small for some basic block, and more registers are estimated to save enough time ([`MIN_SAVING_FRACTION`]), a second schedule is built
@@ -12,8 +12,8 @@
 //!
 //! **Spills.** Whether a budget was sufficient is known only after allocation. If a new order needs spills although its live registers fit,
 //! orders with slightly lower register targets are tried. If all of them spill, the original order is allocated as well and, if that spills
-//! too, an order for few registers. The one with the least spill traffic is kept, where code in loops counts ten
-//! times for each loop; if they are equal, the one with the better score.
+//! too, an order for few registers and those of two other strategies. The one with the least spill traffic is kept, where each loop around
+//! a spill multiplies its bytes by ten; if they are equal, the one with the better score.
 
 use oriole_hardware::Hardware;
 use oriole_hardware::machine::Machine;
@@ -64,8 +64,8 @@ pub struct SchedulePlan {
     pub after_allocation: bool,
     /// Percentage of the resident warps of the original order that the register budget must keep.
     pub occupancy_percent: u32,
-    /// Maximum number of live registers, for more resident thread blocks than with the original order; `None` if the occupancy alone
-    /// determines the number.
+    /// Maximum number of live registers, to make more thread blocks resident or to avoid spills; `None` if the occupancy alone determines
+    /// the number.
     pub register_target: Option<i32>,
 }
 
@@ -175,9 +175,15 @@ fn with_scheduler(
         launch: context.launch,
         occupancy_percent: plan.occupancy_percent,
         lower_occupancy_percents: occupancies_to_estimate,
+        tries_near_source: is_default_plan(plan, options),
         verify: options.verify,
         trace: context.trace,
     })
+}
+
+/// Returns whether a plan has the default backend because the options name none.
+fn is_default_plan(plan: SchedulePlan, options: &Options) -> bool {
+    options.scheduling.backend == BackendChoice::Default && plan.backend == DEFAULT_BACKEND && plan.mode == ScheduleMode::Ilp
 }
 
 /// Schedules a function before register allocation (phase 97 of the pipeline), and returns statistics. For each occupancy in
@@ -209,8 +215,9 @@ pub fn after_allocation(
         return Ok(Stats::default());
     }
     with_scheduler(plan, context, environment, options, &[], |scheduler| {
-        // Only the default backend avoids bank conflicts afterwards; the strategy `combined` already compares orders by them.
-        if options.scheduling.backend == BackendChoice::Default && plan.backend == DEFAULT_BACKEND {
+        // Unless the options name a backend, the default backend also avoids bank conflicts. The strategy `combined` already compares
+        // orders by them.
+        if is_default_plan(plan, options) {
             scheduler.schedule_allocated_function_avoiding_bank_conflicts(function)
         } else {
             scheduler.schedule_allocated_function(function)

@@ -135,13 +135,14 @@ const REGISTER_TARGET_REDUCTIONS: [i32; 3] = [2, 4, 8];
 
 /// Strategies whose instruction orders are allocated if all other orders cause spills. Which order of a function spills least cannot be
 /// told from its number of live registers: a loop whose accumulator tuples find no aligned place stores and loads whole tuples. For
-/// example, attention with 128 columns and four warps stores 360 bytes in the order for few registers, and 64 in that of `pressure`.
+/// example, an attention kernel with 128 columns and four warps has 360 bytes of spill stores in the order for few registers, and 64 in
+/// that of `pressure`.
 const BACKENDS_TRIED_ON_SPILLS: [Backend; 2] = [Backend::PRESSURE, Backend::NEAR_SOURCE];
 
-/// Allocates registers for `scheduled`. If its instruction order causes spills, tries orders with fewer live registers. If they spill too,
-/// also allocates the original order of `state` and, as long as the best one spills, an order for few registers and, unless the function is
-/// large, those of [`BACKENDS_TRIED_ON_SPILLS`]. Returns the allocation with the least estimated spill traffic; among equals, the one with
-/// less estimated time.
+/// Allocates registers for `scheduled`. If its instruction order causes spills, tries orders with fewer live registers. If these spill too,
+/// the original order of `state` is allocated as well. As long as the best result spills, an order for few registers is tried and, unless
+/// the function is large, the orders of [`BACKENDS_TRIED_ON_SPILLS`]. Returns the allocation with the least estimated spill traffic; among
+/// equals, the one with less estimated time.
 fn allocate_avoiding_spills<'a>(
     state: &FunctionState<'a>,
     plan: SchedulePlan,

@@ -201,7 +201,8 @@ impl<'a> FunctionState<'a> {
         self.allocation.as_ref().map_or(0, |allocation| allocation.spill_store_bytes + allocation.spill_load_bytes)
     }
 
-    /// Returns the estimated number of bytes that spill code stores and loads in one execution of the function.
+    /// Returns the estimated number of bytes that spill code stores and loads in one execution of the function, with ten iterations of each
+    /// loop.
     pub fn spill_traffic(&self) -> f64 {
         let function = &self.function;
         let loops = Loops::compute(function, &ControlFlow::compute(function));

@@ -61,7 +61,8 @@ pub fn add_variables(file: &mut build::Module, module: &Module, index: &Function
     Ok(())
 }
 
-/// Adds the shared variables of a module to a relocatable object, in which the linker assigns their addresses.
+/// Adds to a relocatable object the shared variables that functions of a module use and no kernel declares in its body. The linker assigns
+/// their addresses.
 pub fn add_shared_variables(file: &mut build::Module, module: &Module, layout: &Layout) {
     let referenced: FxHashSet<VariableId> = module.functions.iter().flat_map(oriole_isel::referenced_variables).collect();
     let of_kernels: FxHashSet<VariableId> = module
@@ -88,7 +89,7 @@ pub fn add_shared_variables(file: &mut build::Module, module: &Module, layout: &
     }
 }
 
-/// Returns the shared variables that a kernel declares in its body.
+/// Returns the shared variables that a kernel declares in its body and uses.
 pub fn kernel_shared_variables(module: &Module, layout: &Layout, kernel: &Function) -> Vec<SharedVariable> {
     let ids = declared_and_used_shared(module, kernel).into_iter();
     ids.filter_map(|id| {
@@ -115,7 +116,7 @@ fn shared_bytes(variable: &oriole_ptx::ast::Variable) -> Option<u64> {
     Some(bytes.saturating_mul(u64::from(variable.count.unwrap_or(1))))
 }
 
-/// Returns the linkage of a symbol in the cubin for a PTX linkage directive. Kernels are always global.
+/// Returns the linkage of a symbol in the cubin for a PTX linkage directive. A kernel without a directive is global.
 pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
     match linkage {
         Linkage::Weak => build::Linkage::Weak,

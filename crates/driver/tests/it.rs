@@ -6,6 +6,7 @@ mod debug_registers;
 mod hardware_profile;
 mod parameters;
 mod passes;
+mod private_symbols;
 mod quad_products;
 mod references;
 mod scheduling;

@@ -53,7 +53,7 @@ fn one(
         issued += weight * range.len() as f64;
         for instruction in &code.instructions()[range.clone()] {
             let class = SchedClass::of(instruction);
-            busy[costs.unit(class)] += weight * f64::from(costs.cycles(class).max(1));
+            busy[costs.unit_index(class)] += weight * f64::from(costs.cycles(class).max(1));
         }
         if weight >= ALWAYS {
             body.extend(range);

@@ -12,18 +12,19 @@
 //!                                   @%p  REDG.E.ADD [%a], %s
 //! ```
 //!
-//! Integer operations whose result does not depend on the order are combined. There are three cases:
+//! Integer operations are combined if the final value in memory does not depend on their order. There are three cases:
 //!
-//! - **No instruction reads the old value.** A sum of equal operands is the operand times the number of threads. Equal operands of `AND`,
-//!   `OR`, `MIN` and `MAX` need no work. Other 32-bit operands are combined with `REDUX`.
-//! - **The old value is read**, of an addition. The result is as if the threads added in the order of their lane numbers: the leader's old
-//!   value is sent to all threads, and each adds the operands of the active threads with lower lane numbers. For equal operands that is the
-//!   operand times the number of these threads.
-//! - **Different operands of an addition whose old value is read**, or without `REDUX`: prefix sums by shuffles, if all 32 threads
-//!   take part. If not, each thread performs its own operation.
+//! - **No instruction reads the old value.** A sum of equal operands is the operand times the number of threads. For `AND`, `OR`, `MIN` and
+//!   `MAX` of equal operands, one operation has the same effect as many. Other 32-bit operands are combined with `REDUX`.
+//! - **The operation adds equal operands, and its old value is read.** The result is as if the threads added in the order of their lane
+//!   numbers: the leader's old value is sent to all threads, and each adds the operand times the number of active threads with lower lane
+//!   numbers.
+//! - **The operation adds different 32-bit operands, and its old value is read or the target has no `REDUX`.** The operands are added up by
+//!   shuffles (prefix sums) if all 32 threads take part. If not, each thread performs its own operation.
 //!
-//! A guard is handled like inactive threads: the vote is over the guard. An operation whose guard, or whose branch, compares for equality
-//! is not changed if the compared values differ between threads: it is likely that a single thread performs it.
+//! Threads in which the guard of the operation does not hold count as inactive: the vote is over the guard. An operation is not changed if
+//! its guard, or the branch to its block, requires that two values are equal, and these differ between threads: it is likely that a single
+//! thread performs the operation.
 //!
 //! The set of active threads must not change between the vote and the last shuffle. It does not, because there is no point in between where
 //! threads diverge or reconverge, and the scheduler does not move instructions that exchange data between threads across such points.
@@ -80,7 +81,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
         }
     }
     pass.insert_special_register_reads(function);
-    // The computation of the original operands may be dead now.
+    // The instructions that computed the original operands may be dead now.
     if stats.aggregated > 0 {
         dead::run(function, target);
     }
@@ -194,8 +195,7 @@ impl AtomicAggregator {
         count
     }
 
-    /// Describes an atomic operation like [`CombinableAtomic::match_inst`], but with `old_value` `None` also if no instruction reads the
-    /// result.
+    /// Describes an atomic operation like [`CombinableAtomic::match_inst`]. If no instruction reads the result, `old_value` is `None`.
     fn match_atomic(&self, function: &Function, inst: Inst) -> Option<CombinableAtomic> {
         let atomic = CombinableAtomic::match_inst(function, inst)?;
         let old = atomic.old_value.filter(|part| !self.def_use.uses(part.value).is_empty());
@@ -241,13 +241,13 @@ impl AtomicAggregator {
     fn choose_combination(&self, function: &Function, inst: Inst, atomic: &CombinableAtomic) -> Option<OperandCombination> {
         let mut address = function.sources(inst).iter().filter(|operand| matches!(operand.role, Role::Bracket(_)));
         let is_equal = |operand: &Operand| self.equal_values.is_equal(operand);
-        let is_guarded_well = function.insts[inst].guard.is_none_or(|guard| match guard.kind {
+        let has_usable_guard = function.insts[inst].guard.is_none_or(|guard| match guard.kind {
             OperandKind::Value(part) => {
                 function.values[part.value].file == RegFile::Predicate && !self.likely_selects_one_thread(function, guard)
             }
             _ => false,
         });
-        if !address.all(is_equal) || !is_guarded_well {
+        if !address.all(is_equal) || !has_usable_guard {
             return None;
         }
         let is_read = atomic.old_value.is_some();
@@ -317,8 +317,8 @@ impl AtomicAggregator {
         new_insts.extend(after.insts.iter().copied());
     }
 
-    /// Emits the vote, which computes the mask of the participating threads and the leader. Returns operands that hold both, without
-    /// `count` and `rank`.
+    /// Emits the vote: computes the mask of the participating threads, the lane number of the leader, and whether this thread is the
+    /// leader. `count` and `rank` are not computed yet.
     fn emit_vote(&mut self, function: &mut Function, guard: Option<Guard>, prelude: &mut InstPrelude) -> ParticipatingThreads {
         let lane = self.lane(function);
         let mask = emit_ballot(prelude, function, guard);
@@ -330,7 +330,6 @@ impl AtomicAggregator {
     /// Emits instructions that count the threads in a mask whose lane number is lower than that of this thread. Returns the count.
     fn emit_rank_in_mask(&mut self, function: &mut Function, prelude: &mut InstPrelude, mask: Operand) -> Operand {
         let lower = *self.lower_lanes_mask.get_or_insert_with(|| new_value_operand(function, Class::R));
-        // The truth table of `a & b`.
         let table = Operand::from(AND_TABLE);
         let never = Operand::PT.inverted_predicate();
         let below = prelude.emit_definition(function, Class::R, Opcode::LOP3, &[Symbol::LUT], &[mask, lower, Operand::RZ, table, never]);

@@ -50,7 +50,7 @@ impl Alternatives {
 }
 
 /// Returns the mnemonic of an instruction with its modifiers.
-pub(crate) fn mnemonic(function: &Function, inst: Inst) -> String {
+pub(crate) fn mnemonic_with_modifiers(function: &Function, inst: Inst) -> String {
     let data = &function.insts[inst];
     data.modifiers.iter().fold(data.op.mnemonic().to_owned(), |text, modifier| text + modifier.spelling())
 }

@@ -7,15 +7,16 @@
 //! units are busy equally long; with many resident warps both then work in parallel. For example, four sums in a block become two `IADD3`
 //! and two `VIADD`.
 //!
-//! The latency of a moved instruction may grow by a cycle. ptxas does the same. Nothing is moved on GPUs whose integer additions are faster
-//! than their multiplications, because there both units execute integer additions.
+//! The latency of a moved instruction may grow by a cycle. ptxas does the same. No addition or shift is moved on GPUs whose integer
+//! additions are faster than their multiplications, because there both units execute integer additions.
 //!
 //! The moves of register allocation are balanced after it ([`run_on_register_moves`]): `IMAD.U32` with zero factors, which nvdisasm prints
 //! as `IMAD.MOV.U32`, is a move on the multiply unit.
 //!
 //! Packed FP16 multiply-adds can also execute on two units: `HFMA2` on the multiply unit, `HFMA2.MMA` on the FP64 unit, if the GPU has a
-//! fast one. Every second `HFMA2` of a block becomes an `HFMA2.MMA`, as in ptxas' code, until both units have the same number of them. The
-//! latency is four cycles more, so a block with a single `HFMA2` stays as it is.
+//! fast one. Some of the `HFMA2` of a block, spread evenly, become `HFMA2.MMA`, as in ptxas' code, until both units have the same number of
+//! instructions. In a block of `HFMA2` alone, that is every second one. The latency is four cycles more, so a block with a single `HFMA2`
+//! stays as it is.
 
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Classes, Hardware, SchedClass, ThroughputClass};
@@ -23,7 +24,7 @@ use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Role};
 use oriole_isa::{Opcode, Symbol};
 use smallvec::{SmallVec, smallvec};
 
-use crate::alternatives::{Alternatives, mnemonic};
+use crate::alternatives::{Alternatives, mnemonic_with_modifiers};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::InstDraft;
 
@@ -57,8 +58,8 @@ pub fn run_and_record_alternatives(
     moved
 }
 
-/// Replaces some register moves of a function with physical registers by multiply-unit instructions (`IMAD`), so that in each block the
-/// integer and multiply units are busy for about the same time. Returns the number of moves replaced.
+/// In a function with physical registers, replaces some register moves by instructions of the multiply unit (`IMAD`), so that in each block
+/// the integer and multiply units are busy for about the same time. Returns the number of moves replaced.
 pub fn run_on_register_moves(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
     if hardware.rates.integer_add > hardware.rates.integer_multiply {
         return 0;
@@ -75,8 +76,8 @@ fn has_fast_fp64(hardware: &Hardware<'_>) -> bool {
     matches!((rates.fp64, rates.fp32), (Some(doubles), Some(singles)) if 2 * doubles >= singles)
 }
 
-/// Moves packed FP16 multiply-adds of one block from the multiply unit to the FP64 unit, to give both about the same number. Returns the
-/// number of instructions moved.
+/// Moves packed FP16 multiply-adds of one block from the multiply unit to the FP64 unit, to give both units about the same number of
+/// instructions. Returns the number of instructions moved.
 fn balance_packed_fp16(function: &mut Function, block: Block, encodability: &mut EncodabilityCache) -> usize {
     let (mut there, mut here) = (0, 0);
     let mut movable: Vec<(Inst, InstDraft)> = Vec::new();
@@ -177,7 +178,7 @@ fn balance_units_of_block(
         if is_evenly_chosen(number, wanted, count) {
             alternatives.reject("balance", inst, || {
                 let reason = format!("the integer unit was busy for {integer} cycles of the block, the multiply unit for {product}");
-                (mnemonic(function, inst), reason)
+                (mnemonic_with_modifiers(function, inst), reason)
             });
             draft.overwrite_inst(function, inst);
         } else {

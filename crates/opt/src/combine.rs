@@ -42,8 +42,8 @@
 //! %2:P = ISETP.NE.AND %1, 0x0, PT                           becomes   %2:P, RZ = LOP3.LUT %0, 0xff, RZ, 0xc0, !PT
 //! ```
 //!
-//! The integer rules apply only if the value has no other readers and is computed in the same block: otherwise nothing is saved, or the
-//! sources stay in registers for longer. The pass runs after folding, which recognizes only additions of two summands, not the
+//! Most integer rules apply only if the absorbed result has no other readers and is computed in the same block: otherwise nothing is saved,
+//! or the sources stay in registers for longer. The pass runs after folding, which recognizes only additions of two summands, not the
 //! three-operand sums that this pass makes. A test interprets programs for every rule before and after the pass (`tests/combine_rules.rs`).
 //!
 //! **Before** and **after**: SSA, all instructions encodable. One walk in layout order; the cost is linear in the size of the function.
@@ -65,7 +65,7 @@ use oriole_isa::{Opcode, Symbol};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
-use crate::alternatives::{Alternatives, mnemonic};
+use crate::alternatives::{Alternatives, mnemonic_with_modifiers};
 use crate::dead::LivenessMarks;
 use crate::definitions::Definitions;
 use crate::legalize::EncodabilityCache;
@@ -94,7 +94,7 @@ pub enum CombineRule {
     WideSum,
     /// The minimum or maximum of a minimum or maximum of the same kind, or of a sum, becomes one instruction.
     Extreme,
-    /// A floating-point operation on a negated or absolute value negates it, or takes the absolute value, by a modifier of its operand.
+    /// A single-precision operation on a negated or absolute value negates it, or takes the absolute value, by a modifier of its operand.
     Sign,
     /// A logic operation on a comparison and another predicate becomes part of the comparison.
     Condition,
@@ -102,8 +102,8 @@ pub enum CombineRule {
     Inversion,
     /// A double-precision operation on a negated or absolute value negates it, or takes the absolute value, by a modifier of its operand.
     WideSign,
-    /// A comparison of the result of a logic operation with zero becomes the predicate result of the logic operation, as does a comparison of
-    /// a single kept bit with that bit. Keeping some bytes of a word (`PRMT` with zeros) is a logic operation too.
+    /// A test whether the result of a logic operation is zero becomes the predicate result of the logic operation. The same holds for the
+    /// test `(x & bit) == bit`. A `PRMT` that keeps some bytes of a word and clears the others counts as a logic operation.
     TestOfLogic,
 }
 
@@ -262,7 +262,7 @@ impl Combiner {
                 } else {
                     "it is in another block, and its sources would stay in registers for longer"
                 };
-                (format!("one instruction with the {} of a source", mnemonic(function, inst)), reason.to_owned())
+                (format!("one instruction with the {} of a source", mnemonic_with_modifiers(function, inst)), reason.to_owned())
             });
             return None;
         }

@@ -11,8 +11,9 @@
 //! %6:R = SULD.D.BA.2D [%5], %1        becomes   %6:R = SULD.D.BA.2D [%5], 0x0, 0x58
 //! ```
 //!
-//! The handle is the first register of a tuple: with `.B` of the second one, or of the first in `TXD` and `TXQ`. The rest of the tuple is a
-//! tuple of its own, which the fetches of a block share if they have the same elements.
+//! In a texture instruction with `.B`, the handle is the first register of a tuple: of the first source in `TXD` and `TXQ`, of the second
+//! source in the others. The remaining registers become a tuple of their own. Instructions of a block whose tuples have the same elements
+//! share one.
 //!
 //! **Before** and **after**: SSA, all instructions encodable. The change is made only if the target has an encoding for it; targets that
 //! keep handles in uniform registers have none. The cost is linear in the size of the function.
@@ -64,7 +65,7 @@ struct RegisterHandle {
     at: usize,
     /// The registers of that operand.
     tuple: Part,
-    /// The number of the modifier that says that the handle is in a register; `None` for surface accesses, which have none.
+    /// Index of the modifier `.B`, which says that the handle is in a register; `None` for surface accesses, which do not have it.
     modifier: Option<usize>,
 }
 
@@ -90,13 +91,13 @@ impl RegisterHandle {
     }
 }
 
-/// Returns the number of the modifier `.B`, not counting the first `skipped` modifiers.
+/// Returns the index of the modifier `.B`, ignoring the first `skipped` modifiers.
 fn bindless_modifier(modifiers: &Symbols, skipped: usize) -> Option<usize> {
     (skipped..modifiers.len()).find(|&number| modifiers[number] == Symbol::B)
 }
 
-/// Makes an instruction name its handle, if that is a word of a constant bank; `None` if the instruction stays as it is. Adds the tuple
-/// without the handle to `prelude`, unless `shortened` has one with the same elements.
+/// Makes an instruction name its handle, if that is a word of a constant bank; `None` if the instruction stays as it is. Adds to `prelude`
+/// the tuple without the handle, unless `shortened` has one with the same elements.
 fn name_constant_handle(
     function: &mut Function,
     definitions: &Definitions,
@@ -122,7 +123,8 @@ fn name_constant_handle(
         // The test of the encoding needs a tuple of the right size.
         draft.operands[at].kind = OperandKind::Value(Part { count: tuple.count - 1, ..tuple });
     }
-    // The two numbers come before the geometry, in `TXQ` after the name of the query, and in surface accesses last.
+    // The numbers of the bank and of the word are inserted before the geometry, in `TXQ` after the name of the query, in surface accesses
+    // in place of the handle.
     let name = draft.operands.iter().position(|operand| matches!(operand.kind, OperandKind::Name(_)));
     let numbers_at = match draft.opcode {
         Opcode::TXQ => name? + 1,
@@ -154,8 +156,8 @@ fn elements_after_handle(function: &Function, definitions: &Definitions, tuple: 
     (is_whole && sources.iter().all(is_word)).then(|| sources[1..].iter().map(|source| source.kind).collect())
 }
 
-/// Returns a new tuple with some elements. A tuple of one element is that element, unless this is no register: the machine does not accept
-/// the zero register.
+/// Returns a new tuple with the given elements. For a single element, returns that element if it is a register; otherwise moves it to a
+/// register, because the machine does not accept the zero register here.
 fn new_tuple(function: &mut Function, prelude: &mut InstPrelude, elements: &TupleElements) -> Operand {
     let elements: SmallVec<[Operand; 4]> = elements.iter().map(|&kind| Operand::new(kind)).collect();
     match elements[..] {

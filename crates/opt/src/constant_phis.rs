@@ -1,9 +1,9 @@
 //! Makes constants the sources of phis, instead of registers that hold them.
 //!
 //! The accumulators of a loop start at zero. As values, all of them are the same zero, in one register, and each phi needs a copy of it
-//! before the loop. Coalescing can give at most one of the phis the register of the zero, and that phi then starts where the zero happens
-//! to be, often not where the tuples of the loop need it. A constant as the source of the phi needs no register before the edge, and the
-//! register allocator writes it into the register of the phi, two zeros at a time.
+//! before the loop. Coalescing can give at most one of the phis the register of the zero, and that is often not the register in which the
+//! tuples of the loop need the phi. A constant as the source of the phi needs no register before the edge, and the register allocator
+//! writes it into the register of the phi, two zeros at a time.
 //!
 //! ```text
 //! bb0:  %1 = MOV 0x0                          bb0:  BRA bb1
@@ -17,12 +17,12 @@
 //! to the other successor would also execute the move.
 //!
 //! The packs of texture and surface instructions get constants as sources too, if two or more elements of such tuples, and nothing else,
-//! read the register of a constant: it could only be in one of the tuples, and every other would need a copy of it. Words of constant banks
-//! count as constants here. Other instructions can often read a constant without a tuple.
+//! read the register of a constant: that register could be part of only one tuple, and every other tuple would need a copy of it. Words of
+//! constant banks count as constants here. Other instructions can often read a constant without a tuple.
 //!
 //! A guarded instruction whose result is a constant where the guard is false overwrites the register of the constant. If the constant has
-//! other readers, or is in a register since an earlier block, that register has to be copied first, and the constant keeps the register
-//! from the value that should be there. The constant is therefore loaded again right before the instruction:
+//! other readers, its register has to be copied first. If it was loaded in an earlier block, it occupies a register from there on. In both
+//! cases the constant is loaded again right before the instruction instead:
 //!
 //! ```text
 //! bb0:  %1 = MOV 0x0                                        bb0:  @%0 BRA bb2 ; BRA bb1
@@ -58,8 +58,8 @@ pub struct Stats {
     pub removed: usize,
 }
 
-/// Replaces registers that hold constants by the constants themselves in phis and packs, and loads the constants again that guarded
-/// instructions are tied to.
+/// In phis and packs, replaces registers that hold constants by the constants themselves. Also loads constants again for guarded
+/// instructions that are tied to them.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let definitions = Definitions::compute(function);
     let mut stats = Stats { sources: replace_constant_pack_sources(function, &definitions), removed: 0 };
@@ -126,17 +126,17 @@ fn replace_constant_pack_sources(function: &mut Function, definitions: &Definiti
 }
 
 /// Where the result of a guarded instruction is a constant if the guard is false, loads that constant into a new register right before the
-/// instruction, if its present register would have to be copied. Returns the number of constants loaded.
+/// instruction, if its present register has other readers or was written in another block. Returns the number of constants loaded.
 fn reload_tied_constants(function: &mut Function, definitions: &Definitions) -> usize {
     let is_tied = |operand: &Operand| matches!(operand.role, Role::Tied(_));
     let has_ties = |&inst: &Inst| function.sources(inst).iter().any(is_tied);
     let mut reads = vec![0_u32; function.values.len()];
-    let mut homes: Vec<Option<Block>> = vec![None; function.values.len()];
+    let mut defining_blocks: Vec<Option<Block>> = vec![None; function.values.len()];
     let mut tied: Vec<(Block, Inst)> = Vec::new();
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
             for_each_read_value(function, inst, |value| reads[value.position()] += 1);
-            function.defined(inst).for_each(|value| homes[value.position()] = Some(block));
+            function.defined(inst).for_each(|value| defining_blocks[value.position()] = Some(block));
         }
         tied.extend(function.blocks[block].insts.iter().copied().filter(has_ties).map(|inst| (block, inst)));
     }
@@ -150,7 +150,7 @@ fn reload_tied_constants(function: &mut Function, definitions: &Definitions) -> 
                 continue;
             };
             let is_word = function.values[part.value].file == RegFile::General && function.values[part.value].width == 1;
-            let is_shared = reads[part.value.position()] > 1 || homes[part.value.position()] != Some(block);
+            let is_shared = reads[part.value.position()] > 1 || defining_blocks[part.value.position()] != Some(block);
             if !is_word || !is_shared {
                 continue;
             }

@@ -10,8 +10,10 @@
 //!
 //! - The product is unguarded, in the block of the sum, and flushes subnormal numbers if and only if the sum does; it does not saturate.
 //! - A product with a single reader is contracted first, the left summand before the right one. A product with several readers is
-//!   contracted if all of them are sums that can take it, and then into all of them: the product itself is dead afterwards.
-//! - A sum of a product and itself is not contracted, nor is the absolute value of a product. Negations are looked through.
+//!   contracted if all of them are sums that can absorb it and absorb no other product. It is then contracted into all of them, so that the
+//!   product itself is dead afterwards.
+//! - A sum of a product with itself is not contracted, nor is a sum that reads the absolute value of a product. Negations between the
+//!   product and the sum are absorbed too.
 //!
 //! The pass runs twice: before legalization, common-subexpression elimination and hoisting, which would give a product other readers or
 //! another block, and after unrolling, where the product of one iteration meets the sum of the next. Only the second run checks that the
@@ -138,8 +140,7 @@ impl ContractionPlanner {
         contractor
     }
 
-    /// Records for each product that an instruction reads that it is read, and whether the instruction is a sum that may absorb the
-    /// product.
+    /// Records an instruction as a reader of each product that it reads: as a sum that may absorb the product, or as another reader.
     fn record_product_reads(&mut self, function: &Function, finder: &ProductFinder, inst: Inst) {
         let reads = finder.contractible_product_reads(function, inst);
         for read in &reads {
@@ -376,7 +377,7 @@ fn make_multiply_add(function: &Function, sum: Inst, read: ProductRead) -> Optio
     let mut draft = InstDraft::from_inst(function, sum, opcode);
     let start = function.insts[sum].result_count();
     let addend = draft.operands[start + 1 - read.source_index];
-    // Operands after the two summands, such as the tied old value of a guarded sum, stay where they are.
+    // Operands after the two summands, such as the tied old value of a guarded sum, come after the three sources of the multiply-add.
     draft.operands[start] = first;
     draft.operands[start + 1] = second;
     draft.operands.insert(start + 2, addend);

@@ -34,11 +34,11 @@
 //! need the waiting ones to reach their next barrier, which would be a deadlock.
 //!
 //! **Literature.** Reconvergence at the immediate post-dominator follows Fung, Sham, Yuan and Aamodt 2007 ("Dynamic Warp Formation and
-//! Scheduling for Efficient GPU Control Flow"). There, a hardware stack stores the reconvergence points. The departures follow from the
+//! Scheduling for Efficient GPU Control Flow"). There, a hardware stack stores the reconvergence points. The differences follow from the
 //! barrier registers that replace the stack since Volta: branches with the same reconvergence point share a barrier, the barrier is set
 //! once before a loop and not once in each iteration, and a region that violates a condition above may be left without one. Regions in
-//! which threads may wait for each other get none, because of the deadlocks that ElTantawy and Aamodt 2016 ("MIMD Synchronization on SIMT
-//! Architectures") describe: a thread that waits for reconvergence may be the one that another thread spins for.
+//! which threads may be blocked until the whole warp arrives get none, because of the deadlocks that ElTantawy and Aamodt 2016 ("MIMD
+//! Synchronization on SIMT Architectures") describe: a thread that waits for reconvergence may be the one that another thread spins for.
 //!
 //! **Limits.** The hardware has 16 barrier registers, and barrier registers are never spilled. Where regions are nested deeper than
 //! [`MAX_NESTED_BARRIERS`], the outermost ones get no barrier.
@@ -82,7 +82,7 @@ pub struct Stats {
 pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn Fn(&str) -> bool) -> Stats {
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
-    if !has_conditional_branches(function, &flow) {
+    if !may_have_divergent_branches(function, &flow) {
         WarpConvergence { flow: &flow, divergent: &[], regions: &[] }.update_warpsyncs(function, target);
         return stats;
     }
@@ -138,8 +138,9 @@ impl CfgAnalyses {
     }
 }
 
-/// Returns whether any branch has a condition. If none has, no warp can diverge, and the analyses are not needed.
-fn has_conditional_branches(function: &Function, flow: &ControlFlow) -> bool {
+/// Returns whether any block ends in an instruction that reads a value: a guarded branch, or a branch through a register (`BRX`). If none
+/// does, no warp can diverge, and the analyses are not needed.
+fn may_have_divergent_branches(function: &Function, flow: &ControlFlow) -> bool {
     let has_condition = |block: &Block| function.terminators(*block).iter().any(|&inst| function.used(inst).next().is_some());
     flow.reverse_post_order().iter().any(has_condition)
 }
@@ -237,7 +238,7 @@ fn reachable_without_passing(flow: &ControlFlow, start: Block, end: Block) -> Fx
     seen
 }
 
-/// Returns whether threads may wait for each other in `blocks`, because these contain atomic or ordered memory accesses or calls.
+/// Returns whether threads may wait for each other in `blocks`, because these contain atomic or strong memory accesses, barriers or calls.
 fn may_wait_in_blocks(function: &Function, blocks: &[Block]) -> bool {
     let waits = |inst: Inst| {
         let data = &function.insts[inst];
@@ -258,7 +259,7 @@ fn find_convergence_regions(
     stats: &mut Stats,
 ) -> Vec<ConvergenceRegion> {
     let CfgAnalyses { dominators, post_dominators, loops } = analyses;
-    // Reconvergence point -> nearest common dominator of the branches that reconverge there.
+    // Maps each reconvergence point to the nearest common dominator of the branches that reconverge there.
     let mut entries: BTreeMap<Block, Block> = BTreeMap::new();
     for &branch in divergent {
         // No post-dominator: the paths end at different exits, or one of them never ends.
@@ -315,10 +316,10 @@ fn region_passes_through(flow: &ControlFlow, region: ConvergenceRegion, blocks: 
 }
 
 /// Returns whether all threads that enter a region together are sure to be converged after its barrier. They are not if threads that wait
-/// at the `BSYNC` may be released early: by a `YIELD`, which the header of each loop in `waiting` gets, or by a thread that has to wait
-/// inside the region, at a `WARPSYNC` or a `BAR`. (Seen on sm_90a: with a `WARPSYNC` of some threads in one arm, the threads of the other
-/// arm passed the `BSYNC`.) So the result is false for a region that contains such a loop, a call or such an instruction. Other loops do no
-/// harm: threads that leave them in different iterations wait for each other, and ptxas relies on that too.
+/// at the `BSYNC` may be released early: by a `YIELD`, which each loop header in `waiting` gets, or by a thread that has to wait inside the
+/// region, at a `WARPSYNC` or a `BAR`. (Seen on sm_90a: with a `WARPSYNC` of some threads in one arm, the threads of the other arm passed
+/// the `BSYNC`.) So the result is false for a region that contains such a loop, a call or such an instruction. Other loops do no harm:
+/// threads that leave them in different iterations wait for each other, and ptxas relies on that too.
 fn always_reconverges(function: &Function, flow: &ControlFlow, waiting: &FxHashSet<Block>, region: ConvergenceRegion) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
@@ -400,7 +401,8 @@ fn limit_region_nesting(dominators: &Dominators, regions: Vec<ConvergenceRegion>
         closed.insert(region.exit, number);
     }
     for numbers in opened.values_mut() {
-        // Of two regions with the same entry, the one whose exit is deeper in the dominator tree contains the other. It comes first.
+        // Of two regions with the same entry, the one whose exit is deeper in the dominator tree contains the other. The containing region
+        // comes first.
         numbers.sort_by_key(|&number| std::cmp::Reverse(dominators.depth(regions[number].exit)));
     }
     let mut dropped = vec![false; regions.len()];

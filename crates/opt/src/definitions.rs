@@ -106,8 +106,8 @@ impl Definitions {
         None
     }
 
-    /// Returns whether a value is defined in a fixed physical register. Such a value is copied right after its definition, and only the
-    /// copy is used, so its register is never read later, and copies of the value are not looked through.
+    /// Returns whether a value is defined in a fixed physical register. Such a value is copied right after its definition and only the copy
+    /// is used, so that the register is free again. Copies of the value are therefore not looked through.
     fn is_in_fixed_register(&self, function: &Function, value: Value) -> bool {
         let is_in_fixed_register = |result: &Operand| result.value() == Some(value) && matches!(result.role, Role::Fixed(_));
         self.definition_of(value).is_some_and(|inst| function.results(inst).iter().any(is_in_fixed_register))

@@ -1,7 +1,7 @@
 //! Deletes moves that write what their register already holds.
 //!
-//! The operands of an instruction that reads consecutive registers are copied there. When the next such instruction has some of the
-//! same operands and gets the same registers, the copies that have not changed are repeated:
+//! If an instruction reads consecutive registers, its operands are copied to them. If the next such instruction has some of the same
+//! operands and gets the same registers, the copies of these operands are repeated:
 //!
 //! ```text
 //! MOV R16, R2                      MOV R16, R2
@@ -13,12 +13,13 @@
 //! ```
 //!
 //! A number stands for the content of each register: a move gives its result the number of its source, a constant has a number of its own,
-//! every other write gives a new number. A move whose result has the number of its source is deleted. A block with a single
-//! predecessor that precedes it in the layout starts with the numbers at the end of that block; others start with no knowledge.
+//! every other write gives a new number. A move is deleted if its result already has the number of its source. If a block has a single
+//! predecessor, and that precedes it in the layout, the block starts with the numbers at the end of the predecessor. Other blocks start
+//! without numbers.
 //!
 //! Uniform registers belong to a warp: where threads may wait for each other or diverge, other threads of the warp may overwrite uniform
-//! registers that the allocator considers free. What is known about them ends there, and at the end of each block. Calls, and instructions
-//! that activate other threads, end what is known about all registers.
+//! registers that the allocator considers free. There, and at the end of each block, the pass forgets the numbers of the uniform registers.
+//! At calls, and at instructions that activate other threads, it forgets those of all registers.
 //!
 //! **Before** and **after**: physical registers. The cost is linear in the size of the function.
 
@@ -85,7 +86,9 @@ impl ContentNumbering {
 /// The content number of each register whose content is known, by register number.
 #[derive(Clone, Default)]
 struct RegisterContents {
+    /// The contents of general registers.
     general: FxHashMap<u16, ContentNumber>,
+    /// The contents of uniform registers.
     uniform: FxHashMap<u16, ContentNumber>,
 }
 

@@ -1,10 +1,10 @@
 //! Folds known constants into instructions and constant additions into address offsets.
 //!
-//! A register that is known to hold a compile-time constant or a word of a constant bank is replaced by it in every instruction that has an
-//! encoding form for it; kernel parameters thus become constant-bank operands. If the base of an address is a register plus a constant, the
-//! register becomes the base and the constant is added to the offset: `x = a + 16; load [x + 4]` becomes `load [a + 20]`. Chains of
-//! additions of constants are combined. Each change is checked against the encoding forms of the target, and sources may be swapped to make
-//! it fit. Definitions that are no longer read are left to dead-code elimination.
+//! A register that is known to hold a compile-time constant or a word of a constant bank is replaced by that constant or word in every
+//! instruction that has an encoding form for it; kernel parameters thus become constant-bank operands. If the base of an address is a
+//! register plus a constant, the register becomes the base and the constant is added to the offset: `x = a + 16; load [x + 4]` becomes
+//! `load [a + 20]`. Chains of additions of constants are combined. Each change is checked against the encoding forms of the target, and
+//! sources may be swapped to make it fit. Definitions that are no longer read are left to dead-code elimination.
 //!
 //! Asynchronous copies that copy all bytes or none are given simpler addresses and predicates ([`fills`]).
 //!
@@ -17,7 +17,7 @@
 //! (`evaluate.rs`, `evaluate_float.rs`); one whose
 //! predicate result is known becomes a constant `PLOP3`. A branch on a known predicate becomes unconditional, or is removed.
 
-use crate::alternatives::{Alternatives, mnemonic};
+use crate::alternatives::{Alternatives, mnemonic_with_modifiers};
 use crate::definitions::{Definitions, KnownWord};
 use crate::known::OperandFacts;
 use crate::legalize::{EncodabilityCache, order};
@@ -195,13 +195,13 @@ impl OperandFolder {
                 _ => "the zero register".to_owned(),
             };
             self.alternatives.reject("fold", inst, || {
-                let form = format!("{} with {text} as source {}", mnemonic(function, inst), number + 1);
+                let form = format!("{} with {text} as source {}", mnemonic_with_modifiers(function, inst), number + 1);
                 (form, "the target has no encoding for it with the other operands, in any order of the sources".to_owned())
             });
         }
     }
 
-    /// Replaces all instructions of a function whose results are compile-time constants by moves of these constants.
+    /// Turns each instruction of a function into moves of constants if its results are compile-time constants.
     fn fold_known_results(&mut self, function: &mut Function) {
         for at in 0..function.layout.len() {
             let block = function.layout[at];
@@ -285,7 +285,7 @@ impl OperandFolder {
         prelude.insts
     }
 
-    /// Replaces predicate sources whose value is known by `PT` or `!PT`.
+    /// Makes each predicate source that is known to be true or false `PT` or `!PT`.
     fn fold_known_predicates(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             let operand = function.operands(inst)[at];
@@ -304,7 +304,7 @@ impl OperandFolder {
         }
     }
 
-    /// Replaces a multiply-add that has a zero factor by a move of the addend. Returns the opcode of the instruction afterwards.
+    /// Turns a multiply-add with a zero factor into a move of the addend. Returns the opcode of the instruction afterwards.
     fn fold_zero_product(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Opcode {
         let data = &function.insts[inst];
         let is_low = opcode == Opcode::IMAD && data.modifiers.iter().all(|&modifier| modifier == Symbol::U32);

@@ -8,12 +8,13 @@
 //! STS [%b+0x10], %2                      STS [%b+0x10], %2
 //! ```
 //!
-//! Only weak accesses of whole words by all threads take part: other threads may observe these only after a barrier, a fence or an atomic
-//! operation of this thread; at each of these the pass forgets all contents. Two accesses of one memory space do not alias if they have the
-//! same base and disjoint bytes; with different bases they may alias. Accesses of global, shared and local memory do not alias each other;
-//! generic ones may alias all.
+//! Words are forwarded only between weak, unguarded accesses of whole words. Other threads may observe such an access only after a barrier,
+//! a fence or an atomic operation of this thread; there the pass forgets all contents. Two accesses of one memory space do not alias if
+//! they have the same base and disjoint bytes; with different bases they may alias. Accesses of global, shared and local memory do not
+//! alias each other; generic ones may alias all.
 //!
-//! **Before** and **after**: SSA. The pass looks at one block at a time and costs n log n. Copies are left to copy propagation.
+//! **Before** and **after**: SSA. The pass looks at one block at a time; the cost is n log n in the number of instructions of the block.
+//! Copies are left to copy propagation.
 
 use std::collections::BTreeMap;
 
@@ -40,8 +41,8 @@ const MAX_FORWARDING_DISTANCE_INSTS: usize = 200;
 /// Largest size of a memory access in bytes.
 const MAX_ACCESS_BYTES: i64 = 16;
 
-/// In a whole function, replaces loads of words that are known to be in a register by copies, and deletes stores that are overwritten
-/// before any read.
+/// In a whole function, turns loads of words that are known to be in a register into copies, and deletes stores that are overwritten before
+/// any read.
 pub fn run(function: &mut Function) -> Stats {
     let mut stats = Stats::default();
     let is_access =
@@ -79,7 +80,7 @@ fn classify_load_or_store(opcode: Opcode) -> Option<bool> {
 /// The operands of an address, such as base registers, without its constant offset.
 type AddressTerms = SmallVec<[Operand; 4]>;
 
-/// A weak load or store of whole 32-bit words.
+/// A weak load or store of global, shared or local memory.
 struct WordAccess {
     /// The memory space.
     space: Space,
@@ -89,14 +90,16 @@ struct WordAccess {
     offset: i64,
     /// Size of the access in bytes.
     bytes: i64,
-    /// The register operand that is loaded or stored; `None` if it does not hold all accessed bytes, or if the access is guarded.
+    /// The register operand that is loaded or stored; `None` if the access is guarded, or if the bytes accessed are not exactly the
+    /// registers of the operand.
     words: Option<Operand>,
     /// Whether the access is a store.
     is_store: bool,
 }
 
 impl WordAccess {
-    /// Returns the access of an instruction; `None` if the instruction is not a weak load or store of whole words.
+    /// Returns the access of an instruction; `None` if the instruction is not a weak load or store, or has operands of another kind, such
+    /// as tied ones.
     fn from_inst(function: &Function, definitions: &Definitions, inst: Inst) -> Option<WordAccess> {
         let data = &function.insts[inst];
         let is_store = classify_load_or_store(data.op.machine()?)?;
@@ -197,13 +200,13 @@ impl KnownMemory {
         }
     }
 
-    /// Forgets all known contents of memory and all stores that may still be dead.
+    /// Forgets all known contents of memory and all stores that may still turn out to be dead.
     fn forget_contents(&mut self) {
         self.spaces = Default::default();
     }
 
-    /// Updates the known contents for a store: forgets the contents that it may overwrite, and records those that it writes. Finds the
-    /// earlier store that it makes dead.
+    /// Updates the known contents for a store: forgets the contents that it may overwrite, and records those that it writes. If the store
+    /// makes an earlier one dead, adds the earlier one to `dead_stores`.
     fn record_store_contents(&mut self, space: usize, access: WordAccess, inst: Inst, position: usize) {
         let known = &mut self.spaces[space];
         if known.last_store_base != access.base {
@@ -266,7 +269,8 @@ fn space_index(space: Space) -> Option<usize> {
     }
 }
 
-/// Removes the entries of a map from byte offsets that overlap the `bytes` bytes at `offset`; `size` returns the size of an entry in bytes.
+/// `entries` is keyed by byte offset. Removes every entry that overlaps the range of `bytes` bytes at `offset`; `size` returns the size of
+/// an entry in bytes.
 fn remove_overlapping_entries<T>(entries: &mut BTreeMap<i64, T>, offset: i64, bytes: i64, size: impl Fn(&T) -> i64) {
     let near = entries.range(offset - MAX_ACCESS_BYTES + 1..offset + bytes);
     let overlapping: SmallVec<[i64; 4]> = near.filter(|(start, entry)| *start + size(entry) > offset).map(|(&start, _)| start).collect();

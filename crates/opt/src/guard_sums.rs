@@ -5,9 +5,9 @@
 //! %3:R = IADD3 %0, %2, RZ          becomes     @%1 %3:R = IADD3 %0, 0x1, RZ, tied %0
 //! ```
 //!
-//! Loops that count how often a condition holds have such sums. A sum of three summands of which two are selected becomes two guarded sums.
-//! A guarded sum overwrites the register of its other summand. That summand must therefore have no other reader; otherwise a copy would be
-//! needed, and nothing would be saved.
+//! Loops that count how often a condition holds have such sums. A sum of three summands, two of which are such selections, becomes two
+//! guarded sums. A guarded sum overwrites the register of its other summand. That summand must therefore have no other reader; otherwise a
+//! copy would be needed, and nothing would be saved.
 //!
 //! **Before** and **after**: SSA, all instructions encodable. The pass runs after `if-convert`, which does not put guarded instructions
 //! under another guard. The cost is linear in the size of the function.

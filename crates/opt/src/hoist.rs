@@ -20,7 +20,7 @@
 //!
 //! The results stay in registers during the whole loop, so their number is limited ([`MAX_HOISTED_REGISTERS`]).
 //!
-//! **Before** and **after**: SSA. A loop is left as it is unless one block with no other successor comes before it.
+//! **Before** and **after**: SSA. A loop is left as it is unless it is entered from a single block that has no other successor.
 
 use oriole_ir::analysis::{ControlFlow, Dominators, LoopId, Loops, is_broadcast};
 use oriole_ir::{Block, Function, Inst, Op, Order, Pseudo, RegFile, Role, Space, Target, Value};
@@ -89,8 +89,8 @@ pub(crate) fn preheader(function: &Function, flow: &ControlFlow, loops: &Loops, 
     (is_only && !loops.get(id).is_irreducible && flow.successors(before) == [header]).then_some(before)
 }
 
-/// Returns whether a loop contains loads that may be moved out of it, and no instruction that prevents this: stores, waits, calls and
-/// exits.
+/// Returns whether a loop contains loads that may be moved out of it, and no instruction that prevents this: stores, exchanges between
+/// threads, barriers, calls and exits.
 fn may_hoist_loads(function: &Function, flow: &ControlFlow, loops: &Loops, id: LoopId) -> bool {
     let mut has_loads = false;
     for &inst in loops.blocks(id).iter().filter(|&&block| flow.is_reachable(block)).flat_map(|&block| &function.blocks[block].insts) {

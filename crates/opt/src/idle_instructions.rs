@@ -1,8 +1,8 @@
 //! Inserts instructions without an effect that ptxas puts into all code for certain GPUs.
 //!
-//! ptxas 12.8 starts every function for Volta with `@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ`, and on sm_70 it puts a `NOP` before every barrier
-//! of the block. Why the hardware needs them is not documented, so this pass does the same. The hardware profile says which machines are
-//! concerned (`shuffle_at_start`, `nop_before_barrier`).
+//! ptxas 12.8 starts every function for Volta with `@!PT SHFL.IDX PT, RZ, RZ, RZ, RZ`, and on sm_70 it puts a `NOP` before every barrier of
+//! the thread block (`BAR`). Why the hardware needs them is not documented, so this pass does the same. The hardware profile says which
+//! machines are concerned (`shuffle_at_start`, `nop_before_barrier`).
 //!
 //! **Before**: physical registers, final order of instructions. **After**: the same code with these instructions.
 

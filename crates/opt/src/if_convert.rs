@@ -5,7 +5,7 @@
 //! the paths meet become results that keep an old value where the guard does not hold:
 //!
 //! ```text
-//! bb0:  @!%p BRA bb2 ; BRA bb1                bb0:  %y = IADD3 %x, 1, RZ                       // guarded if it could fault or store
+//! bb0:  @!%p BRA bb2 ; BRA bb1                bb0:  %y = IADD3 %x, 1, RZ                       // needs no guard: no phi reads %y
 //! bb1:  %y = IADD3 %x, 1, RZ                        @%p %v = FADD %a, %b, (else %u)
 //!       %v = FADD %a, %b            becomes         @%p STG [%z], %y
 //!       STG [%z], %y                                BRA bb2
@@ -33,8 +33,8 @@ use smallvec::SmallVec;
 use crate::remarks::Remarks;
 use crate::straighten;
 
-/// Number of rounds over all branches. In the second round, an arm may contain instructions of branches converted in the first.
-const CONVERSION_ROUNDS: usize = 2;
+/// Maximum number of rounds over all branches. In the second round, an arm may contain instructions of branches converted in the first.
+const MAX_CONVERSION_ROUNDS: usize = 2;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -56,7 +56,7 @@ pub fn run_and_record_remarks(function: &mut Function, hardware: &Hardware<'_>, 
     let costs = hardware.costs;
     let limits = ArmInstLimits { without_loads: costs.taken_branch as usize, with_loads: costs.diverging_branch as usize };
     let mut stats = Stats::default();
-    for _ in 0..CONVERSION_ROUNDS {
+    for _ in 0..MAX_CONVERSION_ROUNDS {
         remarks.forget_missed(PASS_NAME);
         let converted = convert_all_branches(function, hardware.target, limits, remarks);
         stats.branches += converted;
@@ -171,7 +171,7 @@ fn plain_branch_target(function: &Function, inst: Inst) -> Option<Block> {
 
 /// The number of readers of each value.
 struct ReaderCounts {
-    /// For each value, the number of instructions that read it.
+    /// For each value, the number of operands and guards that read it.
     counts: Vec<u32>,
 }
 
@@ -187,7 +187,7 @@ impl ReaderCounts {
         ReaderCounts { counts }
     }
 
-    /// Returns the number of instructions that read a value; 0 for values created later.
+    /// Returns the number of operands and guards that read a value; 0 for values created later.
     fn reader_count(&self, value: Value) -> u32 {
         self.counts.get(value.position()).copied().unwrap_or(0)
     }
@@ -200,7 +200,8 @@ fn may_guard_all_insts(function: &mut Function, arm: Block, guard: Guard, target
     body.iter().all(|&inst| may_execute_under_guard(function, inst, guard, target))
 }
 
-/// Returns whether an instruction may execute under a guard: it works on one thread, is not guarded yet, and can be encoded with the guard.
+/// Returns whether an instruction may execute under a guard: it involves no other threads, is not guarded yet, and can be encoded with the
+/// guard.
 fn may_execute_under_guard(function: &mut Function, inst: Inst, guard: Guard, target: Target) -> bool {
     let data = &function.insts[inst];
     let is_thread_file = |file| matches!(file, RegFile::General | RegFile::Predicate);
@@ -274,7 +275,8 @@ fn convert_branch(function: &mut Function, readers: &ReaderCounts, block: Block,
     let length = function.blocks[block].insts.len() - terminators;
     function.blocks[block].insts.truncate(length);
     let negated = Guard { negated: !branch.guard.negated, ..branch.guard };
-    // With two arms, the first one computes its values for all threads; the guarded results of the second one overwrite them.
+    // With two arms, the results of the first one are correct only where its guard holds; elsewhere the guarded results of the second one
+    // overwrite them.
     let merged = match (branch.taken_arm, branch.other_arm) {
         (Some(arm), None) => {
             let pairs: SmallVec<[(Operand, Operand); 8]> = pairs.iter().map(|&(taken, other)| (other, taken)).collect();

@@ -4,10 +4,10 @@
 //! flag, releases a lock) must let that thread run, or the warp never makes progress. Therefore the header of a loop that waits for memory
 //! which other threads may change (atomics, volatile or strong accesses, tests of barriers in shared memory) starts with `YIELD`.
 //!
-//! A loop counts as waiting if one of its branches depends on data that was read from memory in the loop. A loop that counts to a limit and
-//! adds to a counter in memory does not: its number of iterations does not depend on other threads, and `YIELD` would only cost time. A
-//! loop without an exit counts as waiting, and so does one with calls or indirect branches. A loop that repeats a compare-and-swap until it
-//! succeeds, emitted by instruction selection for an atomic operation, does not wait.
+//! A loop that reads such memory counts as waiting if one of its branches depends on data that the loop reads from memory. A loop that
+//! counts to a limit and adds to a counter in memory does not wait: its number of iterations does not depend on other threads, and `YIELD`
+//! would only cost time. A loop that reads such memory also counts as waiting if it has no exit, or if it has calls or indirect branches. A
+//! loop that repeats a compare-and-swap until it succeeds, emitted by instruction selection for an atomic operation, does not wait.
 
 use oriole_ir::analysis::{ControlFlow, LoopId, Loops};
 use oriole_ir::{Block, Function, Inst, MemoryAccess, Op, Order, Target, Value};
@@ -69,7 +69,8 @@ fn reads_memory(function: &Function, inst: Inst) -> bool {
     tests_barrier || matches!(data.op.effect(), Effect::Reads | Effect::Updates)
 }
 
-/// Returns whether the decision to leave a loop may depend on data that the loop reads from memory. Also true for a loop without an exit.
+/// Returns whether the decision to leave a loop may depend on data that the loop reads from memory. Also true for a loop without an exit,
+/// and for a loop with a call or an indirect branch.
 fn exit_depends_on_memory(function: &Function, loops: &Loops, id: LoopId) -> bool {
     let blocks = loops.blocks(id);
     let members: FxHashSet<Block> = blocks.iter().copied().collect();

@@ -1,9 +1,9 @@
 //! Joins the phis of the single registers of a matrix accumulator into one phi of a tuple.
 //!
-//! PTX names each register of an accumulator by itself, so an accumulator that a loop carries arrives as one phi for each register. The
-//! matrix product needs all of them in one aligned tuple, and must not wait for copies: it updates the tuple in place while it runs in the
-//! background. This pass makes the tuple itself loop-carried. Where the sources of a set of phis are, for one predecessor, all registers of
-//! one result of a warpgroup product (or of a phi that this pass made), one phi of the tuple replaces the set.
+//! PTX names each register of an accumulator separately, so a loop-carried accumulator has one phi for each register. The matrix product
+//! needs all of them in one aligned tuple, and must not wait for copies: it updates the tuple in place while it runs in the background.
+//! This pass makes the tuple itself loop-carried. Where the sources of a set of phis are, for one predecessor, all registers of one result
+//! of a warpgroup product (or of one tuple phi, such as those that this pass makes), one phi of the tuple replaces the set.
 //!
 //! ```text
 //! bb1:  %1 = PHI %0, bb0, %8, bb1            bb1:  %10:R2 = PHI %11, bb0, %6, bb1      // %11 = PACK %0, %0 at the end of bb0

@@ -1,4 +1,4 @@
-//! Derives facts about single registers and predicates that hold at compile time: constants, upper bounds and truth values.
+//! Derives facts about single registers and predicates at compile time: constants, upper bounds and truth values.
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Signs, Value};
 use oriole_isa::Opcode;
@@ -19,7 +19,7 @@ pub(crate) struct OperandFacts<'a> {
     function: &'a Function,
     /// For each value, the instruction that defines it.
     definitions: &'a Definitions,
-    /// Number of instructions between the queried operand and the one that is analyzed now; at most [`MAX_DEPENDENCE_CHAIN`].
+    /// Number of instructions between the queried operand and the operand that is analyzed now; at most [`MAX_DEPENDENCE_CHAIN`].
     depth: usize,
     /// An assumption for case analysis: this value is this constant. `None` if nothing is assumed.
     assumed: Option<(Value, u32)>,
@@ -63,7 +63,7 @@ impl<'a> OperandFacts<'a> {
         self.function.insts[inst].modifiers.iter().map(|modifier| modifier.spelling()).eq(expected.iter().copied())
     }
 
-    /// Returns whether an instruction has this modifier among others.
+    /// Returns whether an instruction has this modifier, possibly among others.
     fn has_modifier(&self, inst: Inst, expected: &str) -> bool {
         self.function.insts[inst].modifiers.iter().any(|modifier| modifier.spelling() == expected)
     }
@@ -92,8 +92,8 @@ impl<'a> OperandFacts<'a> {
         }
     }
 
-    /// Returns the value `value` that `inst` computes if it is a compile-time constant; `None` if it is not, or if it is not the first
-    /// result.
+    /// Returns the content of `value`, a result of `inst`, if it is a compile-time constant; otherwise `None`. Also `None` if `value` is
+    /// not the first result.
     fn constant_word_of_result(self, value: Value, inst: Inst) -> Option<u32> {
         let operands = self.function.operands(inst);
         if operands[0].value() != Some(value) {

@@ -106,8 +106,8 @@ impl Legalizer {
             return Ok(());
         }
         let mut draft = InstDraft::from_inst(function, inst, opcode);
-        // Instruction selection writes `desc[URZ]` for an access without descriptor, but on targets with descriptors it has an encoding of
-        // its own.
+        // Instruction selection writes `desc[URZ]` for an access without descriptor. On targets with descriptors, such an access has an
+        // encoding of its own.
         if SystemLayout::of(self.encodability.target()).descriptor.is_some()
             && let Some(plain) = spelling::without_zero_descriptor(&draft)
         {
@@ -133,7 +133,7 @@ impl Legalizer {
         Ok(())
     }
 
-    /// Returns an encodable version of a draft that the target cannot encode. Appends the moves whose results it reads to `prelude`.
+    /// Returns an encodable version of a draft that the target cannot encode. Appends to `prelude` the moves whose results it reads.
     /// `depth` 0 means that no moves may be added.
     fn make_legal(
         &mut self,
@@ -153,8 +153,8 @@ impl Legalizer {
             return Ok(planned);
         }
         let width_and_role = |operand: &Operand| {
-            let has_place = matches!(operand.role, Role::Tied(_) | Role::Fixed(_));
-            operand.part().map_or(0, |part| u32::from(part.count)) | u32::from(has_place) << 8
+            let is_tied_or_fixed = matches!(operand.role, Role::Tied(_) | Role::Fixed(_));
+            operand.part().map_or(0, |part| u32::from(part.count)) | u32::from(is_tied_or_fixed) << 8
         };
         let widths = draft.operands.iter().map(width_and_role).chain(std::iter::once(draft.result_count as u32));
         let rewrite_key: Box<[u32]> = shape.iter().copied().chain(widths).collect();

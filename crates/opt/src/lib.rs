@@ -3,24 +3,25 @@
 //! Each pass is one file with one entry point, `run`. The driver runs the passes in this order:
 //!
 //! 1. [`uniform_handles`] removes loops over texture handles that are uniform; [`straighten`] merges straight-line blocks; [`simplify`]
-//!    removes arithmetic on words that are known; [`contract`] and [`fuse`] form multiply-adds, which may not be encodable yet;
-//!    [`split_index`] moves constant parts of array indices to addresses.
+//!    removes arithmetic on words that are known at compile time; [`contract`] and [`fuse`] form multiply-adds, which may not be encodable
+//!    yet; [`split_index`] adds the constant parts of array indices to the addresses instead.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] and [`simplify`] again, [`fold`],
 //!    [`join_phis`], [`combine`], [`forward_stores`], [`vector_loads`], [`forward`] again, [`constant_handles`], [`dead`],
-//!    [`share_tuples`], [`uniform`], [`if_convert`] and [`guard_sums`] optimize; [`reduce`] and [`aggregate`] make atomic operations cheaper; [`uniform_numbers`] keeps
-//!    doubles in uniform registers, and [`share_constants`] loads the constants of loops before them. These passes keep instructions legal:
-//!    before a change they check that the target has an encoding form for the result ([`oriole_ir::machine::is_encodable`]).
+//!    [`share_tuples`], [`uniform`], [`if_convert`] and [`guard_sums`] optimize; [`reduce`] and [`aggregate`] make atomic operations
+//!    cheaper; [`uniform_numbers`] keeps doubles in uniform registers, and [`share_constants`] loads the constants of a loop before the
+//!    loop. These passes keep instructions legal: before a change they check that the target has an encoding form for the result
+//!    ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads; [`stagger_products`] divides groups of warpgroup products, so that they overlap with arithmetic.
-//! 5. [`balance`] replaces some additions by instructions that the other passes do not recognize as additions. [`constant_phis`] is the
-//!    last pass on SSA values: it removes the registers of constants that only phis and packs read.
+//! 5. [`balance`] runs late because it replaces some additions by instructions that the other passes do not recognize as additions.
+//!    [`constant_phis`] is the last pass on SSA values: it removes the registers of constants that only phis and packs read.
 //! 6. [`drop_copies`] deletes repeated moves after register allocation; [`guard_copies`], [`settle_products`] and [`idle_instructions`] are
 //!    for code with physical registers, after scheduling.
 //!
-//! Correct code needs [`legalize`] and the passes of steps 4 and 6, except [`drop_copies`]; all others are optional. [`remarks`] records,
-//! on request, which transformations passes made, and why they did not make others; [`alternatives`] records the forms of instructions that
-//! they rejected.
+//! Correct code needs [`legalize`], [`converge`], [`insert_yields`], [`guard_copies`], [`settle_products`] and [`idle_instructions`]; all
+//! others are optional. [`remarks`] records, on request, which transformations passes made, and why they did not make others;
+//! [`alternatives`] records the forms of instructions that they rejected.
 
 pub mod aggregate;
 pub mod alternatives;

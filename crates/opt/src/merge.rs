@@ -60,7 +60,7 @@ struct SubexpressionMerger {
 }
 
 impl SubexpressionMerger {
-    /// Replaces the instructions of one block that repeat an earlier computation by copies. All dominators of the block must have been
+    /// Turns the instructions of one block that repeat an earlier computation into copies. All dominators of the block must have been
     /// visited.
     fn merge_in_block(&mut self, function: &mut Function, dominators: &Dominators, block: Block) {
         for at in 0..function.blocks[block].insts.len() {
@@ -142,8 +142,8 @@ impl SubexpressionMerger {
 
     /// Returns whether a computation with constants in registers may be merged with one that has the same constants in other registers,
     /// which is usually a computation in another block. Example: two divisions by the same double in different blocks start with the packs
-    /// of the constant 1 and the approximation that `MUFU.RCP64H` returns. A pack of constants only is excluded: it is as cheap as a
-    /// constant, and the instruction that reads it usually overwrites it.
+    /// of the constant 1 and the approximation that `MUFU.RCP64H` returns. A computation with constants only, such as a pack, is excluded:
+    /// it is as cheap as a constant, and the instruction that reads a pack usually overwrites it.
     fn may_ignore_registers_of_constants(&self, function: &Function, inst: Inst) -> bool {
         let is_unknown = |source: &Operand| source.value().is_some() && self.known_integer(function, source).is_none();
         function.sources(inst).iter().any(is_unknown)
@@ -187,7 +187,8 @@ pub(crate) fn is_constant_load(function: &Function, inst: Inst) -> bool {
     is_move && !function.sources(inst).iter().any(|source| source.value().is_some())
 }
 
-/// Replaces an instruction by a copy of the results of an earlier one. Results that are not written get no copy.
+/// Replaces an instruction by a copy of the results of an earlier one. Results that the
+/// replaced instruction discards (`RZ`, `PT`) get no copy.
 fn turn_into_copy(function: &mut Function, inst: Inst, earlier: Inst) {
     let pairs: SmallVec<[(Operand, Operand); 3]> = function
         .results(inst)

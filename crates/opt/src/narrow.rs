@@ -9,10 +9,10 @@
 //!       %8:R2 = PACK %6, %5                                 %12:R = COPY %6
 //! ```
 //!
-//! The pass follows the 32-bit words that instructions with side effects read back to their definitions. For phis, copies, packs and
-//! widening products, the words read of the result determine the words read of the sources; all other instructions read all words. So the
-//! upper half of a loop-carried value that only contributes to itself disappears. Then the instructions of which only the lower half is
-//! read become 32-bit instructions, and those of which nothing is read are removed.
+//! The pass starts with the 32-bit words that instructions with side effects read, and walks to their definitions. For phis, copies, packs
+//! and widening products, the words read of the result determine the words read of the sources; all other instructions read all words of
+//! their sources. So the upper half of a loop-carried value that only contributes to itself disappears. Then the instructions whose results
+//! are read only in their lower halves become 32-bit instructions, and those whose results are not read at all are removed.
 //!
 //! **Before** and **after**: SSA, legal instructions. The cost is linear: an instruction is visited at most once for each word of its
 //! result.
@@ -40,7 +40,7 @@ pub struct Stats {
     pub narrowed: usize,
 }
 
-/// Replaces 64-bit values of which only the lower half is read by 32-bit values, in a whole function.
+/// Narrows each 64-bit value of a function to 32 bits if only its lower half is read.
 pub fn run(function: &mut Function, target: Target) -> Stats {
     let insts: Vec<Inst> = function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied().collect();
     if !insts.iter().any(|&inst| match_narrowable_inst(function, inst, target).is_some()) {

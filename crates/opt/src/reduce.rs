@@ -1,4 +1,4 @@
-//! Replaces atomic operations whose old value is not read by cheaper instructions.
+//! Turns atomic operations into cheaper instructions if no instruction reads the old value.
 //!
 //! ```text
 //! PT, RZ = ATOMG.E.ADD.STRONG.GPU desc[%1][%0.64], %2      REDG.E.ADD.STRONG.GPU desc[%1][%0.64], %2
@@ -27,7 +27,7 @@ pub struct Stats {
     pub counters: usize,
 }
 
-/// Replaces atomic operations whose old value is not read by cheaper instructions, in a whole function.
+/// In a whole function, turns atomic operations into cheaper instructions if no instruction reads the old value.
 pub fn run(function: &mut Function, target: Target) -> Stats {
     let mut stats = Stats::default();
     let is_candidate = |function: &Function, inst: Inst| {
@@ -53,7 +53,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     stats
 }
 
-/// Replaces an `ATOMG` whose result is not read by a reduction (`RED`, `REDG`), if the target has one for this operation. Returns whether
+/// Turns an `ATOMG` without a written result into a reduction (`RED`, `REDG`), if the target has one for this operation. Returns whether
 /// the instruction was replaced.
 fn replace_by_reduction(function: &mut Function, inst: Inst, target: Target) -> bool {
     let opcode = if Opcode::REDG.exists_on(target) { Opcode::REDG } else { Opcode::RED };
@@ -64,7 +64,7 @@ fn replace_by_reduction(function: &mut Function, inst: Inst, target: Target) -> 
     overwrite_if_encodable(function, inst, opcode, modifiers, function.sources(inst).iter().copied().collect(), 0, target)
 }
 
-/// Replaces an `ATOMS` that adds 1, or increments without a limit, by `ATOMS.POPC.INC`. Returns whether the instruction was replaced.
+/// Turns an `ATOMS` that adds 1, or increments without a limit, into `ATOMS.POPC.INC`. Returns whether the instruction was replaced.
 fn replace_by_counter_atomic(function: &mut Function, definitions: &Definitions, inst: Inst, target: Target) -> bool {
     let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
     let Some(value) = operands.pop().filter(|operand| operand.role == Role::Plain) else { return false };

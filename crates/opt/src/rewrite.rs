@@ -110,7 +110,8 @@ pub(crate) fn single_register(part: Part, number: u8) -> Part {
     Part { value: part.value, first: part.first + number, count: 1 }
 }
 
-/// Replaces all uses of some values in a function; `replacements` maps each value to the operand that replaces it.
+/// Replaces some values in the sources of all instructions of a function, but not in guards. `replacements` maps each value to the operand
+/// that replaces it.
 pub(crate) fn replace_uses(function: &mut Function, replacements: &FxHashMap<Value, Operand>) {
     if replacements.is_empty() {
         return;

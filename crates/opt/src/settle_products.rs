@@ -2,9 +2,10 @@
 //!
 //! A *product* is here a warpgroup matrix-multiply instruction, such as `HGMMA`. It executes asynchronously. Its accumulator, and the
 //! registers of A if A is not in shared memory, are *in flight* from the product until a `WARPGROUP.DEPBAR` waits for its *group*:
-//! consecutive products, of which the last one names `gsb0`. Nothing else may access these registers meanwhile, with one exception:
-//! products of the same shape with the same accumulator follow each other without a wait, because the hardware finishes them in order. And
-//! `WARPGROUP.ARRIVE` has to come between an ordinary access to a register and a product that uses it.
+//! consecutive products, of which the last one names `gsb0`. Meanwhile, no other instruction may write these registers, or read the
+//! accumulator, with one exception: products of the same shape with the same accumulator follow each other without a wait, because the
+//! hardware finishes them in order. Also, a `WARPGROUP.ARRIVE` (a *fence*) has to come between an ordinary access to a register of the
+//! accumulator, or an ordinary write to a register of A, and the product.
 //!
 //! Programs request both with `wgmma.wait_group` and `wgmma.fence`. Where the program does not, or where the register allocator moved or
 //! spilled a register, this pass corrects the code: it inserts waits and fences, and reports each as a [`ProductSyncRemark`]. A wait costs
@@ -47,14 +48,15 @@ pub struct ProductSyncRemark {
 /// The reason for an inserted wait or fence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ProductSyncReason {
-    /// An ordinary instruction reads or writes a register of a matrix product in flight.
+    /// An ordinary instruction writes a register of a matrix product in flight, or reads its accumulator.
     Access,
     /// A matrix product uses a register that an earlier product in flight uses with another shape or in another role (accumulator or
     /// source).
     OtherShape,
     /// The function calls another one, returns or ends while a matrix product is in flight.
     ControlTransfer,
-    /// A matrix product uses a register that an ordinary instruction accessed since the last fence.
+    /// An ordinary instruction accessed the accumulator of a matrix product, or wrote another register that the product reads, since the
+    /// last fence.
     Fence,
 }
 
@@ -192,8 +194,8 @@ impl GeneralRegisterRange {
     }
 }
 
-/// A summary of the registers that an instruction uses and that are in use by matrix products in flight. It determines the wait before the
-/// instruction.
+/// A summary of the conflicts between one instruction and the matrix products in flight that use the same registers. It determines the wait
+/// before the instruction.
 struct InFlightConflicts {
     /// Maximum number of groups that may stay pending when the instruction executes; `None` if there is no conflict.
     max_pending_groups: Option<u8>,
@@ -388,8 +390,8 @@ impl InFlightRegisterState {
 }
 
 impl SyncInsertions {
-    /// Creates and returns the instructions to insert before `inst`. Appends a remark for the wait, or for the fence if there is no wait,
-    /// to `remarks`.
+    /// Creates and returns the instructions to insert before `inst`. Appends to `remarks` a remark for the wait, or for the fence if there
+    /// is no wait.
     fn create_sync_insts(&self, function: &mut Function, inst: Inst, remarks: &mut Vec<ProductSyncRemark>) -> Vec<Inst> {
         let location = function.insts[inst].location;
         let mut insts = Vec::new();

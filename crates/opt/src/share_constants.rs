@@ -2,7 +2,7 @@
 //!
 //! An instruction has one operand for an immediate or a word of constant memory. Where it reads two of them, one is moved to a register
 //! first. Instruction selection and the passes after it put that move next to the instruction, so that later passes can fold it, and
-//! unrolling copies it. What is left when all folding is done costs an issue slot in each iteration:
+//! unrolling copies it. A move that remains when all folding is done costs an issue slot in each iteration:
 //!
 //! ```text
 //! bb0:  @%p BRA bb1                                       bb0:  %1 = MOV 0x4
@@ -18,9 +18,9 @@
 //! unless that loop contains this one. Moving it there is correct even if the loop is not entered: a move has no side effects.
 //!
 //! The constant occupies a register during the whole loop, so it must save enough moves ([`MAX_LOOP_INSTS_PER_SAVED_MOVE`]), and the number
-//! of constants is limited ([`MAX_CONSTANTS_PER_LOOP`]); the register allocator repeats the move where registers are scarce. A constant
-//! that is an element of a tuple, an input of a phi or the old content of a result stays where it is: its register changes, so the move
-//! would only become a copy.
+//! of constants is limited ([`MAX_CONSTANTS_PER_LOOP`]); the register allocator repeats the move where registers are scarce. The move of a
+//! constant that is an element of a tuple, a source of a phi or the old content of a result stays in the loop: its register is overwritten
+//! in each iteration, so a copy would have to replace the move.
 //!
 //! Inner loops come first. A move that was moved out of an inner loop may then be moved out of the loop around it.
 //!

@@ -10,9 +10,10 @@
 //! ... SULD.3D ... [%4]
 //! ```
 //!
-//! Both packs are in one block. A longer pack that follows is moved before the shorter one, if its other elements are known there;
-//! constants among them move along. The longer tuple must have at least the alignment of the shorter one. Only texture and surface
-//! instructions may read the tuples: they do not write over their operands, as matrix products do over their accumulators.
+//! Both packs are in one block. A longer pack that follows is moved before the shorter one, if its other elements are computed before that
+//! point; moves of constants among them are moved with it. The longer tuple must have at least the alignment of the shorter one. Only
+//! texture and surface instructions may read the tuples: they do not write over their operands, as matrix products do over their
+//! accumulators.
 //!
 //! **Before** and **after**: SSA, all instructions encodable. The cost is linear in the size of the function.
 
@@ -30,7 +31,8 @@ const MAX_TUPLE_REGISTERS: usize = 4;
 /// The elements of a tuple, in register order.
 type TupleElements = SmallVec<[OperandKind; MAX_TUPLE_REGISTERS]>;
 
-/// Where a tuple of coordinates is the start of a longer tuple, reads the longer one instead. Returns the number of tuples replaced.
+/// Where a tuple of coordinates is the start of a longer tuple, makes the instructions read the registers of the longer one instead.
+/// Returns the number of tuples replaced.
 pub fn run(function: &mut Function, target: Target) -> usize {
     let is_fetch = |inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode.properties().pipe == Pipe::Tex);
     let has_fetch = |block: &&Block| function.blocks[**block].insts.iter().any(|&inst| is_fetch(inst));
@@ -51,9 +53,9 @@ pub fn run(function: &mut Function, target: Target) -> usize {
 fn share_tuples_in_block(function: &mut Function, def_use: &DefUse, block: Block) -> usize {
     // Maps the first elements of each tuple (two or more, but not all) to the first pack of the block that starts with these elements.
     let mut longer: FxHashMap<TupleElements, Inst> = FxHashMap::default();
-    let mut places: FxHashMap<Inst, usize> = FxHashMap::default();
-    for (place, &inst) in function.blocks[block].insts.iter().enumerate() {
-        places.insert(inst, place);
+    let mut positions: FxHashMap<Inst, usize> = FxHashMap::default();
+    for (position_in_block, &inst) in function.blocks[block].insts.iter().enumerate() {
+        positions.insert(inst, position_in_block);
         let Some(elements) = shareable_tuple_elements(function, def_use, inst) else { continue };
         for width in 2..elements.len() {
             longer.entry(TupleElements::from_slice(&elements[..width])).or_insert(inst);
@@ -64,14 +66,16 @@ fn share_tuples_in_block(function: &mut Function, def_use: &DefUse, block: Block
     }
     let definitions = definitions_in_block(function, block);
     let mut moved_before: FxHashMap<Inst, Vec<Inst>> = FxHashMap::default();
-    let mut is_moved: FxHashMap<Inst, usize> = FxHashMap::default();
+    let mut moved_to: FxHashMap<Inst, usize> = FxHashMap::default();
     let mut shared = 0;
-    for (place, inst) in function.blocks[block].insts.clone().into_iter().enumerate() {
+    for (position_in_block, inst) in function.blocks[block].insts.clone().into_iter().enumerate() {
         let Some(elements) = shareable_tuple_elements(function, def_use, inst) else { continue };
         let Some(&long) = longer.get(&elements).filter(|&&long| is_aligned_at_least_as(function, long, inst)) else { continue };
-        if is_moved.get(&long).copied().unwrap_or(places[&long]) > place {
-            let Some(moved) = insts_to_move_for_pack(function, &definitions, &places, &is_moved, long, place) else { continue };
-            moved.iter().for_each(|&moved| _ = is_moved.insert(moved, place));
+        if moved_to.get(&long).copied().unwrap_or(positions[&long]) > position_in_block {
+            let Some(moved) = insts_to_move_for_pack(function, &definitions, &positions, &moved_to, long, position_in_block) else {
+                continue;
+            };
+            moved.iter().for_each(|&moved| _ = moved_to.insert(moved, position_in_block));
             moved_before.entry(inst).or_default().extend(moved);
         }
         let Some(tuple) = function.results(long)[0].value() else { continue };
@@ -81,12 +85,12 @@ fn share_tuples_in_block(function: &mut Function, def_use: &DefUse, block: Block
         function.set_operands(inst, &operands, 1);
         shared += 1;
     }
-    if !is_moved.is_empty() {
+    if !moved_to.is_empty() {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut kept = Vec::with_capacity(insts.len());
         for inst in insts {
             kept.extend(moved_before.remove(&inst).unwrap_or_default());
-            if !is_moved.contains_key(&inst) {
+            if !moved_to.contains_key(&inst) {
                 kept.push(inst);
             }
         }
@@ -125,20 +129,20 @@ fn definitions_in_block(function: &Function, block: Block) -> FxHashMap<oriole_i
     insts.iter().flat_map(|&inst| function.defined(inst).map(move |value| (value, inst)).collect::<SmallVec<[_; 4]>>()).collect()
 }
 
-/// Returns the instructions to move so that `pack` can be executed at position `place` of the block: the moves of constants that the pack
-/// reads, then the pack. `None` if the pack reads another value that is computed after `place`.
+/// Returns the instructions to move so that `pack` can be executed at `position_in_block`: the moves of constants that the pack reads, then
+/// the pack. `None` if the pack reads another value that is computed after that position.
 fn insts_to_move_for_pack(
     function: &Function,
     definitions: &FxHashMap<oriole_ir::Value, Inst>,
-    places: &FxHashMap<Inst, usize>,
-    is_moved: &FxHashMap<Inst, usize>,
+    positions: &FxHashMap<Inst, usize>,
+    moved_to: &FxHashMap<Inst, usize>,
     pack: Inst,
-    place: usize,
+    position_in_block: usize,
 ) -> Option<SmallVec<[Inst; 4]>> {
     let mut moved: SmallVec<[Inst; 4]> = SmallVec::new();
     for source in function.sources(pack) {
         let Some(&definition) = source.value().and_then(|value| definitions.get(&value)) else { continue };
-        if is_moved.get(&definition).copied().unwrap_or(places[&definition]) < place || moved.contains(&definition) {
+        if moved_to.get(&definition).copied().unwrap_or(positions[&definition]) < position_in_block || moved.contains(&definition) {
             continue;
         }
         let data = &function.insts[definition];

@@ -20,7 +20,7 @@
 //! pass (`tests/simplify_rules.rs`).
 //!
 //! **Before**: SSA. **After**: SSA; every new instruction is encodable. One walk in layout order; the cost is linear in the size of the
-//! function, because what is known is found by looking through a bounded number of instructions.
+//! function, because facts about an operand are derived from a bounded number of instructions.
 
 mod permute;
 
@@ -54,7 +54,8 @@ pub enum SimplifyRule {
     Funnel,
     /// A selection between equal operands, or by a known predicate, becomes a copy.
     Select,
-    /// A permutation of bytes reads the words that the bytes originally come from, or becomes a copy.
+    /// A permutation of bytes (`PRMT`, or a `LOP3` that clears whole bytes) whose sources are permutations, masks or shifts by whole bytes
+    /// becomes a `PRMT` of their sources, or a copy.
     Permutation,
 }
 
@@ -219,7 +220,7 @@ impl Simplifier {
         }
     }
 
-    /// Replaces an `IMAD` with a factor of zero by a copy of its addend. Returns `None` if nothing changed.
+    /// Turns an `IMAD` with a factor of zero into a copy of its addend. Returns `None` if nothing changed.
     fn simplify_product(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, c]) = (function.results(inst), function.sources(inst)) else { return None };
         let is_word = matches!(function.insts[inst].modifiers.as_slice(), [] | [Symbol::U32]);

@@ -1,9 +1,9 @@
 //! Staggers the matrix products of a warpgroup (`wgmma`) and the code that reads their results.
 //!
-//! A program often starts several products at once, waits for all of them, computes with the results, and starts the next products, all
-//! in one order for all rows of the matrix. Then the tensor cores are idle while the warps compute, and all accumulators are live together.
-//! The rows of different accumulators are independent, so this pass divides such a *step* in two. Attention with two accumulators, `S0`
-//! and `S1`, whose exponentials `P0` and `P1` are the operands of the products that follow:
+//! A program often starts several products at once, waits for all of them, computes with the results, and starts the next products, each
+//! time for all rows of the matrix. Then the tensor cores are idle while the warps compute, and all accumulators are live together. The
+//! rows of different accumulators are independent, so this pass divides such a *step* in two. The example is attention with two
+//! accumulators, `S0` and `S1`, whose exponentials `P0` and `P1` are the operands of the products that follow:
 //!
 //! ```text
 //! ARRIVE                            ARRIVE                            ARRIVE
@@ -24,8 +24,8 @@
 //! registers together, `S1` starts when `P0` is complete. ptxas makes every product wait for the one before it in that case.
 //!
 //! **Conditions.** All instructions between the first fence and the second group are products, arithmetic or shuffles: nothing that
-//! accesses memory or waits moves relative to a product. Every `WARPGROUP.DEPBAR` of the function waits for all groups, since the pass adds
-//! groups and waits are counted in groups.
+//! accesses memory or waits moves relative to a product. Every `WARPGROUP.DEPBAR` of the function waits for all groups: one that leaves a
+//! number of groups pending would have to be changed, because the pass adds groups.
 //!
 //! **Before and after**: SSA values, the order in which the program was written. **Cost**: linear in the size of the function.
 
@@ -77,7 +77,7 @@ fn use_counts(function: &Function) -> IndexVec<Value, u32> {
 fn stagger_products_in_block(function: &mut Function, block: Block, register_limit: u32, facts: &mut UsesAndLiveness) -> usize {
     let insts = function.blocks[block].insts.clone();
     let mut live: Option<FxHashMap<Inst, u32>> = None;
-    // The instructions of the old list up to `copied` are in the new list.
+    // The instructions of the old list before index `copied` are in the new list.
     let (mut new_insts, mut copied) = (Vec::with_capacity(insts.len()), 0);
     let (mut start, mut divided) = (0, 0);
     while let Some(step) = StaggerStep::find(function, &insts, start) {

@@ -2,7 +2,7 @@
 //!
 //! Instruction selection starts a new block after every instruction that may branch, and at every PTX label, whether or not a branch goes
 //! there. Passes that work on one block at a time (common subexpressions, scheduling) find more in longer blocks. A block is appended to
-//! its predecessor if the predecessor ends with an unconditional branch to it and nothing else refers to it. Its phis then have one operand
+//! its predecessor if the predecessor ends with an unconditional branch to it and nothing else refers to it. Its phis then have one source
 //! and become copies. The cost is linear in the size of the function.
 
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Pseudo, Target};
@@ -26,12 +26,12 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
         }
     }
     // For each block, the block that it was appended to; the block itself if it was not appended.
-    let mut place: IndexVec<Block, Block> = IndexVec::filled(function.blocks.len(), function.entry());
-    function.blocks.indices().for_each(|block| place[block] = block);
+    let mut merged_into: IndexVec<Block, Block> = IndexVec::filled(function.blocks.len(), function.entry());
+    function.blocks.indices().for_each(|block| merged_into[block] = block);
     let mut joined = 0;
     for at in 0..function.layout.len() {
         let block = function.layout[at];
-        if place[block] != block {
+        if merged_into[block] != block {
             continue;
         }
         while let Some(next) = only_successor(function, block).filter(|&next| next != block && mentions[next] == 1) {
@@ -42,13 +42,13 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
             // The branch at the end of `block` is replaced by the instructions of `next`.
             function.blocks[block].insts.pop();
             function.blocks[block].insts.extend(tail);
-            place[next] = block;
+            merged_into[next] = block;
             joined += 1;
         }
     }
     if joined > 0 {
-        function.layout.retain(|&block| place[block] == block);
-        update_phi_predecessors(function, &mut place);
+        function.layout.retain(|&block| merged_into[block] == block);
+        update_phi_predecessors(function, &mut merged_into);
     }
     joined
 }
@@ -81,18 +81,18 @@ fn replace_phis_by_copies(function: &mut Function, block: Block) -> bool {
     true
 }
 
-/// In all phis, replaces predecessor blocks that were appended to other blocks. `place` has, for each block, the block that it was appended
+/// In all phis, replaces predecessor blocks that were appended to other blocks. `merged_into` has, for each block, the block that it was appended
 /// to.
-fn update_phi_predecessors(function: &mut Function, place: &mut IndexVec<Block, Block>) {
-    for number in 0..place.len() {
+fn update_phi_predecessors(function: &mut Function, merged_into: &mut IndexVec<Block, Block>) {
+    for number in 0..merged_into.len() {
         // A block may be appended to one that is appended to another one later. Path compression, as in union-find, keeps the chains short.
         let mut root = Block::new(number);
-        while place[root] != root {
-            root = place[root];
+        while merged_into[root] != root {
+            root = merged_into[root];
         }
         let mut at = Block::new(number);
-        while place[at] != root {
-            at = std::mem::replace(&mut place[at], root);
+        while merged_into[at] != root {
+            at = std::mem::replace(&mut merged_into[at], root);
         }
     }
     for at in 0..function.layout.len() {
@@ -100,7 +100,7 @@ fn update_phi_predecessors(function: &mut Function, place: &mut IndexVec<Block, 
         for inst in phis {
             for operand in function.sources_mut(inst) {
                 if let OperandKind::Block(from) = &mut operand.kind {
-                    *from = place[*from];
+                    *from = merged_into[*from];
                 }
             }
         }

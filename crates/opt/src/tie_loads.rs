@@ -1,8 +1,8 @@
-//! Ties the tuple that a guarded instruction writes to the old values, so that no guarded copies are needed.
+//! Ties the result of a guarded instruction, a tuple, to the old values of its registers, so that no guarded copies are needed.
 //!
-//! A guarded vector load in PTX assigns one register for each element. Selection loads into a new tuple and copies each element under the
-//! same guard. If every register of the tuple is only copied in this way, the tuple may start with the old values and the copies need
-//! no guard:
+//! A guarded vector load in PTX assigns one register for each element. Instruction selection loads into a new tuple and copies each element
+//! under the same guard. If every register of the tuple is only copied in this way, the tuple may start with the old values and the copies
+//! need no guard:
 //!
 //! ```text
 //! @%p %t:R2 = LDG.E.64 [%a]                            %o:R2 = PACK RZ, %b
@@ -32,7 +32,7 @@ pub struct Stats {
     pub tied: usize,
 }
 
-/// Ties the tuples that guarded instructions write to the old values of the registers, in a whole function.
+/// In a whole function: if the result of a guarded instruction is a tuple, ties it to the old values of its registers.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut stats = Stats::default();
     let is_candidate = |function: &Function, inst: Inst| untied_tuple_result(function, inst).is_some();
@@ -97,7 +97,7 @@ fn untied_tuple_result(function: &Function, inst: Inst) -> Option<oriole_ir::Val
 }
 
 /// Returns the guarded copies of the registers of a guarded instruction's result, one for each register, in order; `None` if other
-/// instructions read the result, or if an old value is computed only after the instruction.
+/// instructions read the result, if a copy is in another block, or if an old value is computed only after the instruction.
 fn copies_to_tie(function: &Function, definitions: &Definitions, readers: &TupleReaders, inst: Inst) -> Option<SmallVec<[Inst; 4]>> {
     let value = untied_tuple_result(function, inst)?;
     let width = usize::from(function.values[value].width);

@@ -1,8 +1,8 @@
 //! Moves computations whose results are only needed in uniform registers to the uniform datapath.
 //!
-//! Matrix descriptors, tensor-copy coordinates and barrier addresses are operands in uniform registers. Selection computes them in general
-//! registers, as everything else, and copies the results with `R2UR`. This pass computes them with uniform instructions, so that only the
-//! inputs are copied, once in each block, and removes copies of compile-time constants:
+//! Matrix descriptors, tensor-copy coordinates and barrier addresses are operands in uniform registers. Instruction selection computes them
+//! in general registers, as everything else, and copies the results with `R2UR`. This pass computes them with uniform instructions, so that
+//! only the inputs are copied, once in each block, and removes copies of compile-time constants:
 //!
 //! ```text
 //! %2:R, %3:P, PT = IADD3 %1, 0x2, RZ                   %9:UR = R2UR %1
@@ -11,11 +11,12 @@
 //! %6:UR = R2UR %4
 //! ```
 //!
-//! An instruction is moved if it has a uniform form, all its results are used by `R2UR` and by instructions that are moved, all in the same
-//! block, and at most one of its sources has to be copied to a uniform register. No barrier may be between the instruction and its uses:
+//! An instruction is moved if it has a uniform form, if its results are used only by `R2UR` and by other moved instructions of the same
+//! block, and if at most one of its sources has to be copied to a uniform register. No barrier may be between the instruction and its uses:
 //! `R2UR` takes the value of one thread, and all copies that contribute to a result have to take it from the same thread.
 //!
-//! `VOTEU.ANY` of a predicate that is known to be true is replaced by `UPT`, and repeated copies of one value in a block by the first.
+//! `VOTEU.ANY` of a predicate that is known to be true is replaced by `UPT`. A repeated copy of the same value is replaced by the first
+//! copy, up to the next barrier.
 //!
 //! Loop-carried values are moved as well, with their phis ([`loops`]).
 //!
@@ -110,7 +111,7 @@ fn is_any_vote(function: &Function, inst: Inst) -> bool {
     data.is_machine(Opcode::VOTEU) && data.guard.is_none() && is_any && function.operands(inst).len() == 2
 }
 
-/// Replaces each `LOP3` and `IADD3` of a block whose result is a compile-time constant by a `MOV`. The upper halves of descriptors are
+/// Turns each `LOP3` and `IADD3` of a block into a `MOV` if its result is a compile-time constant. The upper halves of descriptors are
 /// constants, and mostly no carry reaches them.
 fn fold_constant_results(function: &mut Function, definitions: &Definitions, block: Block) {
     for at in 0..function.blocks[block].insts.len() {
@@ -308,7 +309,7 @@ impl UniformBlockRewriter<'_> {
         }
     }
 
-    /// Replaces an instruction by its uniform form. Appends the copies to uniform registers that its sources need to `kept`.
+    /// Replaces an instruction by its uniform form. Appends to `kept` the copies to uniform registers that its sources need.
     fn make_inst_uniform(&mut self, function: &mut Function, inst: Inst, kept: &mut Vec<Inst>) {
         let Some(mut draft) = uniform_form(function, inst, false) else { return };
         for at in 0..draft.operands.len() {
@@ -336,8 +337,8 @@ impl UniformBlockRewriter<'_> {
         OperandFacts::new(function, self.definitions).truth(operand)
     }
 
-    /// Returns the uniform register or constant that replaces an operand of a moved instruction. Appends a copy to a uniform register to
-    /// `kept` if one is needed.
+    /// Returns the uniform register or constant that replaces an operand of a moved instruction. If a copy to a uniform register is needed,
+    /// appends it to `kept`.
     fn make_operand_uniform(&mut self, function: &mut Function, inst: Inst, operand: Operand, kept: &mut Vec<Inst>) -> OperandKind {
         match operand.kind {
             OperandKind::Zero(file) => OperandKind::Zero(uniform_register_file(file)),

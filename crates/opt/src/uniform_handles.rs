@@ -1,4 +1,4 @@
-//! Removes loops that handle the texture or surface handles of a warp one by one, if all threads have the same handle.
+//! Removes loops that execute a texture or surface instruction for one handle at a time, if all threads of the warp have the same handle.
 //!
 //! Where an instruction takes the handle of a texture or surface from a uniform register, instruction selection emits a loop that executes
 //! the instruction once for each different handle in the warp, unless the PTX register shows that there is only one. After SSA construction

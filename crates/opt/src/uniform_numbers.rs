@@ -1,8 +1,8 @@
 //! Keeps double-precision numbers that are read repeatedly in uniform registers.
 //!
-//! A double has 64 bits, but an immediate operand only its upper 32. Other numbers take two moves and a register pair in every thread, and
-//! the register allocator repeats the moves where registers are scarce. Double-precision instructions can read one source from uniform
-//! registers, which a warp has for itself:
+//! A double has 64 bits, but an immediate operand holds only the upper 32; the lower ones are zero. Other numbers take two moves and a
+//! register pair in every thread, and the register allocator repeats the moves where registers are scarce. Double-precision instructions
+//! can read one source from uniform registers, of which there is one set for all threads of a warp:
 //!
 //! ```text
 //! bb0:  ...                                    bb0:  %8:UR = UMOV 0x55555554 ; %9:UR = UMOV 0x3fb55555 ; %10:UR2 = PACK %8, %9
@@ -20,7 +20,7 @@
 //! At most [`MAX_UNIFORM_DOUBLES`] doubles are moved: those that are read most often, where a read in a loop counts as several.
 //!
 //! **Before** and **after**: SSA, all instructions encodable. No later pass may write uniform registers outside the first block. The cost
-//! is linear in the size of the function, but for sorting the numbers.
+//! is linear in the size of the function, except for sorting the numbers.
 
 use oriole_ir::analysis::{ControlFlow, LoopModel, Loops};
 use oriole_ir::{Class, Function, FunctionKind, Inst, Op, Operand, OperandKind, RegFile, Role};

@@ -1,8 +1,8 @@
 //! Loop unrolling.
 //!
-//! An innermost loop with a known, small number of iterations is replaced by as many copies of its body; if many instructions become
-//! constants in the copies ([`constants`]), the body may be larger. A loop that counts to a
-//! loop-invariant limit is unrolled by a factor; the old loop stays as the remainder loop, for the iterations that are left:
+//! An innermost loop with a known, small number of iterations is replaced by one copy of its body for each iteration. If many instructions
+//! become constants in the copies ([`constants`]), the body may be larger. A loop that counts to a loop-invariant limit is unrolled by a
+//! factor; the old loop stays as the remainder loop, for the iterations that are left:
 //!
 //! ```text
 //! bb1:  %i = PHI %0, bb0, %j, bb1                   bb0:  %v = ISETP.GE.U32 %n, 3 ; %m = IADD3 %n, -3
@@ -17,15 +17,15 @@
 //!                                                   bb1:  (as before)
 //! ```
 //!
-//! The test of the new loop implies that the next tests of the old loop hold, in arithmetic that does not wrap around ([`bound`]). If it is
-//! false, the old loop continues with its own test, so nothing has to be known about the number of iterations, and a counter may wrap
-//! around. Where threads of a warp may execute different numbers of iterations, they reconverge before the remainder loop ([`divergent`]).
+//! If the test of the new loop holds, the next tests of the old loop hold too ([`bound`] explains why). If it does not hold, the old loop
+//! continues with its own test, so nothing has to be known about the number of iterations, and a counter may wrap around. Where threads of
+//! a warp may execute different numbers of iterations, they reconverge before the remainder loop ([`divergent`]).
 //!
 //! **Which loops.** Loops with one exit, whose body is small. A loop whose body communicates between the lanes of a warp, or has barriers,
 //! fences or waiting instructions, is unrolled only if all threads of a warp execute the same number of iterations, because threads that
 //! communicate must execute the same copy of the instruction. Loops with calls, exits and warpgroup products are never unrolled, except for
 //! calls of the slow paths of arithmetic, which have no side effects. A loop with several texture fetches in its body is only unrolled
-//! fully. A loop whose header is marked (`.pragma "nounroll"`) stays.
+//! fully. A loop whose header is marked (`.pragma "nounroll"`) is not unrolled.
 //!
 //! **Before** and **after**: SSA, without convergence barriers. The growth of a function is limited ([`GrowthBudget`]).
 
@@ -87,8 +87,8 @@ const MAX_SIMULATED_TRIPS: u32 = 1024;
 /// The unroll factors in order of preference, each with the maximum number of instructions of the unrolled body.
 const UNROLL_FACTORS: [(u32, usize); 2] = [(4, 160), (2, 160)];
 
-/// Minimum number of texture and surface reads in a loop body from which on the loop is not unrolled by a factor: the reads already keep
-/// the texture unit busy for longer than the branch of the loop takes.
+/// A loop with at least this many texture and surface reads in its body is not unrolled by a factor: the reads already keep the texture
+/// unit busy for longer than the branch of the loop takes.
 const MIN_FETCHES_TO_SKIP_UNROLLING: usize = 4;
 
 /// Number of instructions that unrolling may add to any function. To a large function it may add a quarter of its size.
@@ -358,7 +358,8 @@ fn unroll_fully(function: &mut Function, old_loop: &UnrollableLoop, tests: u32) 
         if number + 1 < tests {
             remove_exit_branch(function, old_loop, &mapping);
         } else {
-            // If the exit test is not at the end of the body, the blocks of the last copy after the test are unreachable now.
+            // If the exit test is not at the end of the body, this makes the blocks after the test unreachable; the pass removes them at
+            // its end.
             set_jump(function, exiting, old_loop.exit);
         }
         copies.push(mapping);
@@ -383,7 +384,7 @@ fn unroll_by_divisor(function: &mut Function, old_loop: &UnrollableLoop, factor:
     let tested = if old_loop.tests_exit_at_end() { factor - 1 } else { 0 };
     let new = UnrolledLoop::create(function, old_loop, factor, Some(tested));
     let header = new.copies[0].block(old_loop.header);
-    let last = new.last();
+    let last = new.last_copy();
     redirect_branches(function, last.block(old_loop.latch), last.block(old_loop.header), header);
     new.add_header_phi_sources(function, old_loop);
     redirect_branches(function, old_loop.entries[0], old_loop.header, header);
@@ -398,7 +399,7 @@ fn unroll_with_remainder(function: &mut Function, definitions: &Definitions, old
     let (start, next) =
         (old_loop.entry_phi_source(function, counting.counter())?, old_loop.latch_phi_source(function, counting.counter())?);
     let new = UnrolledLoop::create(function, old_loop, factor, None);
-    let last = new.last();
+    let last = new.last_copy();
     let (header, latch) = (new.copies[0].block(old_loop.header), last.block(old_loop.latch));
     let (mut before, mut end) = (Vec::new(), Vec::new());
     let tests = omitted_exit_tests(old_loop, factor);

@@ -1,4 +1,4 @@
-//! Joins loads of neighbouring words into vector loads.
+//! Joins loads of neighbouring words of shared memory into vector loads.
 //!
 //! ```text
 //! %2 = LDS [%b+0x10]                         %6:R4 = LDS.128 [%b+0x10]
@@ -12,8 +12,8 @@
 //! changes. The vector load is inserted before the first of the loads. Loads are joined within a block, if nothing between them may write
 //! memory or wait for other threads.
 //!
-//! **Before** and **after**: SSA. Copies are left to copy propagation. The cost is linear in the size of the function; the analysis visits
-//! a register at most [`MAX_TRAILING_ZEROS`] times.
+//! **Before** and **after**: SSA. Copies are left to copy propagation. The cost is linear in the size of the function for each sweep of the
+//! analysis; [`MAX_ANALYSIS_SWEEPS`] limits the number of sweeps.
 
 use oriole_ir::{
     Block, Class, Function, Inst, MemoryAccess, Op, Operand, OperandKind, Order, Part, Pseudo, RegFile, Role, Target, machine,
@@ -114,8 +114,8 @@ fn match_word_load(function: &Function, inst: Inst) -> Option<(Part, i64)> {
     Some((base, offset.integer()?)).filter(|_| is_address && is_word)
 }
 
-/// Joins the loads of neighbouring words in one group into vector loads. Adds each vector load to `vector_load_before`, which maps the load
-/// before which it is to be inserted to the vector load.
+/// Joins the loads of neighbouring words in one group into vector loads. Adds each vector load to `vector_load_before`, with the load
+/// before which it is to be inserted as the key.
 fn join_loads_of_group(
     function: &mut Function,
     target: Target,

@@ -21,13 +21,14 @@
 //!                                                      %q0:R4 = COPY %b[0..3]                 .. %q31
 //! ```
 //!
-//! Pieces at the same place of an accumulator are never live together, so they share one spill slot. Other values stay out of the homes of
-//! a loop as long as registers are free elsewhere; most of them are invariant, and need a load but no store in the loop.
+//! Pieces with the same index in an accumulator are never live together, so they share one spill slot. Other values of a loop avoid the
+//! home registers as long as other registers are free. Most of these values are loop-invariant: if one is spilled, the loop needs a load
+//! for it but no store.
 //!
-//! **Conditions.** The accumulators that the phis of a loop header carry leave fewer than [`MAX_NON_ACCUMULATOR_REGISTERS`] registers, and
-//! the loop needs more registers than there are. An accumulator consists of the results of products and phis that are connected by such
-//! instructions. These read its values as a whole, other instructions read single registers or pieces, and no two of the values are live at
-//! the same time.
+//! **Conditions.** The phis of a loop header carry at least two accumulators, these leave fewer than [`MAX_NON_ACCUMULATOR_REGISTERS`]
+//! registers for other values, and the loop needs more registers than there are. An accumulator consists of the results of products and
+//! phis that are connected by such instructions. Products and phis read its values as a whole, other instructions read registers of one
+//! piece only, and no two of the values are live at the same time.
 //!
 //! Cost: linear in the size of the function, apart from the search for loops and live values.
 
@@ -41,11 +42,11 @@ use crate::environment::AllocationEnvironment;
 use crate::pressure::general_register_pressure;
 use crate::registers::{Reg, RegisterSet};
 
-/// Maximum number of general registers that stay outside the registers set aside for accumulators of matrix products. More of them save
+/// Maximum number of general registers that are kept outside the home registers of accumulators, for other values. More of them save
 /// reloads of other values in a loop, but then accumulators share more registers, and each shared register is stored and loaded again for
 /// every matrix product.
 const MAX_NON_ACCUMULATOR_REGISTERS: u32 = 20;
-/// Minimum number of general registers that stay outside the registers set aside for accumulators of matrix products.
+/// Minimum number of general registers that are kept outside the home registers of accumulators, for other values.
 const MIN_NON_ACCUMULATOR_REGISTERS: u32 = 8;
 /// Number of registers of a piece, the part of an accumulator that is spilled separately: as many as one spill load or store transfers.
 const ACCUMULATOR_PIECE_REGISTERS: u8 = 4;
@@ -96,8 +97,8 @@ impl Accumulators {
     }
 }
 
-/// Divides the accumulators of a function that do not fit into the registers together into pieces that can be spilled separately, and
-/// returns the divided accumulators; see the module description.
+/// Divides accumulators into pieces that can be spilled separately, where the accumulators of a loop do not fit into the registers
+/// together. Returns the divided accumulators; see the module description.
 pub(crate) fn divide_accumulators(function: &mut Function, env: &AllocationEnvironment) -> Accumulators {
     let has_products = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| function.is_warpgroup_product(inst));
     if !function.layout.iter().any(has_products) {
@@ -140,8 +141,8 @@ struct AccumulatorWebs {
     parents: Vec<usize>,
     /// The webs (accumulators) by number. A web that was joined with one of a lower number is not used any more.
     webs: Vec<AccumulatorWeb>,
-    /// For each value of a web: whether it has to be divided into pieces. A value is not divided if a matrix product defines it and only a
-    /// matrix product of the same block, which adds to it, reads it.
+    /// For each value of a web: whether it has to be divided into pieces. A value that a matrix product defines is not divided if only a
+    /// product of the same block, which adds to the value, reads it.
     must_be_divided: FxHashMap<Value, bool>,
 }
 
@@ -218,8 +219,8 @@ impl AccumulatorWebs {
         Some(number)
     }
 
-    /// Joins two webs, given by their numbers. The one with the lower number stays. A function has few webs, so the paths of this
-    /// union-find structure are not compressed.
+    /// Joins two webs, given by their numbers, under the lower number. A function has few webs, so the paths of this union-find structure
+    /// are not compressed.
     fn join_webs(&mut self, first: usize, second: usize) {
         let (kept, joined) = (first.min(second), first.max(second));
         if kept == joined {
@@ -233,9 +234,10 @@ impl AccumulatorWebs {
         web.first_product = [web.first_product, product].into_iter().flatten().min();
     }
 
-    /// Finds the accumulators to divide: divisible webs with matrix products that the phis of a loop header carry and that together leave
-    /// too few registers for other values. Returns their numbers in the order of their first products, and the number of registers to leave
-    /// for other values. `demand` returns the number of registers that a loop needs.
+    /// Finds the accumulators to divide: the divisible webs of a loop, if the phis of its header carry at least two of them, they leave too
+    /// few registers for other values, and the loop needs more registers than there are. Only webs with a matrix product count. Returns their
+    /// numbers in the order of their first products, and the number of registers to leave for other values. `demand` returns the maximum
+    /// number of registers that are live at once in a loop, with the accumulators, or an upper bound of it.
     fn find_webs_to_divide(
         &self,
         function: &Function,
@@ -262,7 +264,7 @@ impl AccumulatorWebs {
         (found, spare)
     }
 
-    /// Marks each web (accumulator) that has two values live at the same time as not divisible.
+    /// Marks each web (accumulator) as not divisible if two of its values are live at the same time.
     fn mark_overlapping_webs_indivisible(&mut self, function: &Function, flow: &ControlFlow) {
         let liveness = Liveness::compute_for(function, flow, |value| self.numbers.contains_key(&value));
         let mut live = SparseSet::new(function.values.len());
@@ -288,8 +290,8 @@ fn is_within_one_piece(part: Part) -> bool {
 
 /// Chooses the home registers (registers set aside) of the accumulators with the numbers `crowded`, side by side from the lowest register
 /// upwards. An accumulator that does not fit above the others gets the highest registers, which it then shares with them. `spare` registers
-/// stay outside the homes, if possible. Returns the first home register of each accumulator, by number; `None` if one is wider than the
-/// register file.
+/// stay outside the homes, if possible. Returns the first home register of each accumulator, by number; `None` if `crowded` is empty or the
+/// usable registers have no window for one of them.
 fn choose_home_registers(webs: &AccumulatorWebs, crowded: &[usize], usable: &RegisterSet, spare: u32) -> Option<FxHashMap<usize, Reg>> {
     let mut homes = FxHashMap::default();
     let mut next = 0;

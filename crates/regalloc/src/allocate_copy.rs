@@ -69,7 +69,7 @@ impl RegisterAssigner<'_> {
         }
         let mut offset = 0;
         let sources = operands.iter().map(|operand| {
-            // The single source of a copy fills the result, also if it is a constant, whose width is not known otherwise.
+            // A copy with a single source fills the whole result from it. The width of a constant source is known only from the result.
             let width = if operands.len() == 1 { class.width } else { operand_width(operand) };
             let part = part_in_file(self.function, operand, self.inputs.file);
             let initial_register = part.and_then(|part| Some(self.registers.register_of(part.value)? + part.first));
@@ -128,17 +128,17 @@ fn is_single_zero_register(source: &CopySource) -> bool {
 /// at their places. Each source in registers suggests the window in which it would not move. `None` if no suggested window is in
 /// `available`, the registers that are free or held by dying sources.
 ///
-/// Example: `PACK %a, %b` with `%a` in R4 and `%b` in R7, both dying: `%a` suggests R4:R5 and `%b` suggests R6:R7. A window is only taken
-/// if all of it is free or held by dying sources.
+/// Example: `PACK %a, %b` with `%a` in R4 and `%b` in R7, both dying: `%a` suggests R4:R5 and `%b` suggests R6:R7. If another value is in
+/// R5 and R6 is free, R6:R7 is chosen, and only `%a` moves.
 fn window_with_fewest_moves(class: Class, sources: &[CopySource], available: &RegisterSet) -> Option<Reg> {
-    let mut wishes: SmallVec<[(Reg, u32); 8]> = SmallVec::new();
+    let mut suggestions: SmallVec<[(Reg, u32); 8]> = SmallVec::new();
     for source in sources {
         let place = source.initial_register.and_then(|at| at.checked_sub(source.offset));
         let Some(place) = place.filter(|place| place.is_aligned(class.align) && available.has_all(*place, class.width)) else { continue };
-        match wishes.iter_mut().find(|hinted_register| hinted_register.0 == place) {
+        match suggestions.iter_mut().find(|hinted_register| hinted_register.0 == place) {
             Some(hinted_register) => hinted_register.1 += u32::from(operand_width(&source.operand)),
-            None => wishes.push((place, u32::from(operand_width(&source.operand)))),
+            None => suggestions.push((place, u32::from(operand_width(&source.operand)))),
         }
     }
-    wishes.iter().max_by_key(|hinted_register| hinted_register.1).map(|hinted_register| hinted_register.0)
+    suggestions.iter().max_by_key(|hinted_register| hinted_register.1).map(|hinted_register| hinted_register.0)
 }

@@ -1,8 +1,7 @@
 //! Assigns registers to the operands of one instruction.
 //!
-//! **Input:** the registers of all live values before the instruction ([`crate::register_file`]), and the
-//! next-use positions of its operands. **Output:** the instruction with physical registers, the moves and reloads before it, and the
-//! registers of all live values after it.
+//! **Input:** the registers of all live values before the instruction ([`crate::register_file`]), and the next uses of its operands.
+//! **Output:** the instruction with physical registers, the moves and reloads before it, and the registers of all live values after it.
 //!
 //! An ordinary instruction is handled in four steps:
 //!
@@ -11,11 +10,11 @@
 //! 2. `clear_fixed_registers`: moves or drops live values in registers that the instruction overwrites: fixed arguments, fixed results,
 //!    call clobbers.
 //! 3. `choose_result_registers`: chooses registers for the results. The hardware reads all sources before it writes a result, so a result
-//!    may get the registers of a source that dies at the instruction or is dropped there.
+//!    may get the registers of a source that dies at the instruction or is dropped there. Only asynchronous matrix products are different.
 //! 4. `emit_inst` ([`crate::emit_inst`]): emits all moves as one parallel copy, then the reloads, and rewrites the operands.
 //!
-//! `COPY` and `PACK` are handled by [`crate::allocate_copy`]. Their sources need not be in registers: each is moved or reloaded directly
-//! into the result.
+//! Unguarded `COPY` and `PACK` are handled by [`crate::allocate_copy`]. Their sources need not be in registers: each is moved or reloaded
+//! directly into the result.
 //!
 //! Which value is dropped follows Belady's MIN rule, as in Braun and Hack 2009 ("Register Spilling and Live-Range Splitting for SSA-Form
 //! Programs"): the one whose next use is farthest away. Departures: registers are chosen in the same walk, and not afterwards by a

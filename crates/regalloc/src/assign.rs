@@ -1,8 +1,8 @@
 //! Assigns registers to the values of one register file in one walk over the blocks, and decides which values are spilled.
 //!
 //! **Input:** liveness with next uses ([`crate::liveness`]), coalescing hints ([`crate::hints`]), and the usable registers. **Output:** for
-//! each block, its instructions on physical registers, and the values in registers where it starts and ends ([`crate::borders`]), which
-//! [`crate::edges`] then reconciles.
+//! each block, its instructions on physical registers, and the values in registers where it starts and ends ([`crate::borders`]). Where
+//! these differ between a block and its successor, [`crate::edges`] inserts moves.
 //!
 //! Blocks are visited in reverse post-order, so all predecessors of a block except those on back edges come first. First the registers at
 //! the start of the block are set up ([`crate::enter_block`]), then the instructions are allocated one by one ([`crate::allocate_inst`]).
@@ -26,7 +26,7 @@
 //! %c = IADD3 %b, 1, RZ         %a=R4 %c=R5     %b dies here, so %c gets its register
 //! %d = LDS [..]                %d=R4 %c=R5     no register is free: %a is dropped, its next use is farther away than that of %c
 //! STS [..], %c                 %d=R4
-//! %e = IADD3 %a, %d, RZ        %e=R4           %a is reloaded into R5 before; its store is inserted after the S2R
+//! %e = IADD3 %a, %d, RZ        %e=R4           %a is reloaded into R5 first; its store is inserted after the S2R
 //! ```
 //!
 //! Cost: one visit to each operand, plus a scan over register windows at each point where no gap is free.
@@ -101,8 +101,8 @@ impl RegisterAssigner<'_> {
         Ok(())
     }
 
-    /// Moves the code emitted for the last terminator before the first one. A block may end in a guarded branch and a second terminator;
-    /// terminators have to stay adjacent at the end of the block.
+    /// A block may end in a guarded branch and a second terminator, which must be adjacent. Moves the code that was emitted between the
+    /// two, for operands of the second one, before the first one.
     fn make_terminators_adjacent(&self, block: Block, out: &mut [Inst]) {
         if let [first, _] = *self.function.terminators(block) {
             let end = out.len() - 1;

@@ -7,6 +7,7 @@
 //! | [`Accumulators`] | accumulators of matrix products that do not fit into the registers together | nothing |
 //! | [`InFlightReads`] | registers that asynchronous instructions may still read | the walk |
 //! | [`RegisterReservations`] | registers that the sources of phis should be defined into | the walk |
+//! | [`LiveAcrossSlowCalls`] | values that are live across calls of slow paths | nothing while a register file is allocated |
 //! | [`PackWindows`] | registers of tuples whose elements are being defined | the walk |
 //! | [`RegisterFile`] | which value is in which register at the current point | the walk, instruction by instruction |
 //! | [`BlockWalk`] | next uses and definitions of values | the walk |
@@ -33,7 +34,7 @@ use crate::slow_calls::LiveAcrossSlowCalls;
 use crate::spill::SpilledValues;
 use crate::walk::BlockWalk;
 
-/// The lowest cost of dropping (evicting) a value, that of a value which is not read any more; see [`RegisterAssigner::eviction_cost`].
+/// The cost of dropping (evicting) a value that only a `KEEP` still uses. No other cost is lower; see [`RegisterAssigner::eviction_cost`].
 const MIN_EVICTION_COST: u64 = 16;
 
 /// The code that the allocation of one register file produces.
@@ -65,7 +66,7 @@ pub(crate) struct RegisterAssigner<'a> {
     pub reservations: RegisterReservations,
     /// Registers that are kept free for elements of a tuple between the definitions of its first and its last element.
     pub pack_windows: PackWindows,
-    /// Number of registers of the current register file that the function needs at least, rounded up to an allocation unit of the hardware.
+    /// Minimum number of registers of the current register file that the function needs, rounded up to an allocation unit of the hardware.
     needed_registers: u32,
     /// The values that are live across calls of slow paths (functions for rare cases of an operation), and the registers that such calls
     /// overwrite.
@@ -191,8 +192,8 @@ impl<'a> RegisterAssigner<'a> {
     /// - An operand of an asynchronous matrix product that runs across a back edge prefers registers that the next iteration does not write
     ///   early ([`InFlightReads`]).
     /// - Other values avoid registers that are reserved for a value which needs them before this value dies ([`RegisterReservations`]),
-    ///   registers that a queued `LDGSTS` may still read, and registers that a call of a slow path overwrites while the value is live
-    ///   ([`LiveAcrossSlowCalls`]).
+    ///   registers that a queued `LDGSTS` or another asynchronous copy may still read, and registers that a call of a slow path overwrites
+    ///   while the value is live ([`LiveAcrossSlowCalls`]).
     /// - A value that is being defined avoids registers kept free for elements of a tuple, and the first element of a tuple determines the
     ///   registers of the whole tuple ([`PackWindows`]).
     /// - In a loop, a value that belongs to no divided accumulator prefers registers outside the home registers of the accumulators
@@ -278,20 +279,20 @@ impl<'a> RegisterAssigner<'a> {
         }
         if let Some(avoided) = self.in_flight.ldgsts_reads().filter(|_| class.file == RegFile::General) {
             let in_use = free.and(&RegisterSet::first_n(self.hints.used_register_end().into())).without(&avoided);
-            let has_wish = self.hints.hinted_register(value).is_some();
-            if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &in_use) {
+            let has_hint = self.hints.hinted_register(value).is_some();
+            if !has_hint && let Some(place) = self.hints.choose_registers(value, class, &in_use) {
                 return Some(place);
             }
         }
         if let Some(preferred) = self.live_across_slow_calls.preferred_registers(value, free, self.hints.used_register_end()) {
-            let has_wish = self.hints.hinted_register(value).is_some_and(|place| free.has_all(place, class.width));
-            if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &preferred) {
+            let has_hint = self.hints.hinted_register(value).is_some_and(|place| free.has_all(place, class.width));
+            if !has_hint && let Some(place) = self.hints.choose_registers(value, class, &preferred) {
                 return Some(place);
             }
         }
         if let Some(choice) = self.reservations.candidate_registers(value, free, self.hints.used_register_end()) {
-            let has_wish = self.hints.hinted_register(value).is_some_and(|place| choice.unreserved.has_all(place, class.width));
-            if !has_wish
+            let has_hint = self.hints.hinted_register(value).is_some_and(|place| choice.unreserved.has_all(place, class.width));
+            if !has_hint
                 && class.width == 1
                 && let Some(place) = self.hints.choose_registers(value, class, &choice.preferred)
             {
@@ -310,8 +311,8 @@ impl<'a> RegisterAssigner<'a> {
     /// Belady's MIN rule evicts the value whose next use is farthest away. The cost is therefore inversely proportional to the number of
     /// instructions to the next use, and the cheapest value is the one to evict. There are two departures. The cost is multiplied by the
     /// weight of the value ([`SpilledValues::eviction_weight`]). And the costs of the values in a window are added, so a window with two
-    /// values that are used late may be cheaper than one with a single value that is used soon. The numerator 2^34 is far above any
-    /// distance (at most 2^30), so that different distances give different costs after integer division.
+    /// values that are used late may be cheaper than one with a single value that is used soon. The numerator is 2^34, so that the cost is
+    /// at least 16 for the largest distance (2^30), and distances below 2^17 give different costs after integer division.
     ///
     /// Example at position 10: `%a` is used next at 19 and has no store, `%b` at 49 and has one. `%a` costs 5 * 2^34 / 10, `%b` costs
     /// 3 * 2^34 / 40, so `%b` is dropped; `%a` would have to be used next at 76 or later to be dropped instead.

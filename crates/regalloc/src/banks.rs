@@ -14,9 +14,9 @@
 //!
 //! The webs are the nodes of a graph. An edge connects two webs that one instruction reads; its weight is the estimated number of
 //! executions of the instruction. In descending order of weight, each web gets the bank that conflicts less, by weight, with the webs
-//! before it. Two rounds of improvements follow. This is a heuristic for the maximum cut of the graph; it takes as long as sorting. A bank
-//! is only a preference. If the function needs more allocation units of registers with bank preferences than without, it is allocated
-//! without them.
+//! before it. Two rounds of improvements follow. This is a heuristic for the maximum cut of the graph; most of its time is for sorting the
+//! webs. A bank is only a preference. If the preferences cost allocation units of registers, spill code or instructions, the function is
+//! allocated without them.
 
 use oriole_ir::{Function, Inst, RegFile, Role, Value};
 use oriole_isa::Pipe;
@@ -93,8 +93,8 @@ pub(crate) fn choose_banks(hints: &mut CoalescingHints, function: &Function, liv
     }
 }
 
-/// Adds an edge to `edges` for each pair of webs (sets of related values) whose values an instruction reads from the register banks;
-/// `weight` is the estimated number of executions of the instruction.
+/// Adds an edge to `edges` for each pair of webs (sets of related values) whose values an instruction of the arithmetic units reads from
+/// the register banks. `weight` is the estimated number of executions of the instruction.
 fn add_conflict_edges(hints: &mut CoalescingHints, function: &Function, inst: Inst, weight: u64, edges: &mut Vec<BankConflictEdge>) {
     let Some(opcode) = function.insts[inst].op.machine() else { return };
     if !matches!(opcode.properties().pipe, Pipe::Alu | Pipe::Fma | Pipe::Half) {

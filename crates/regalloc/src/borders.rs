@@ -12,7 +12,7 @@ use crate::registers::Reg;
 pub(crate) struct PhiPlace {
     /// The block of the phi.
     pub block: Block,
-    /// First register of the phi; `None` if the phi is in memory or unused.
+    /// First register of the phi; `None` if the phi is spilled (to its slot or shadow) or unused.
     pub register: Option<Reg>,
 }
 
@@ -50,7 +50,7 @@ impl BlockBoundaryStates {
         self.base_exit_register.resize(values, None);
     }
 
-    /// Returns the first register of a phi where its block starts; `None` if the phi is in memory or unused.
+    /// Returns the first register of a phi at the start of its block; `None` if the phi is spilled (to its slot or shadow) or unused.
     pub fn phi_register(&self, value: Value) -> Option<Reg> {
         self.phi_places[value].and_then(|place| place.register)
     }

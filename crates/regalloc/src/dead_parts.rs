@@ -22,10 +22,10 @@ use crate::liveness::{FileLiveness, MIN_SPLIT_TUPLE_WIDTH, RegisterFileInst};
 use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
-/// The single registers of tuples that are read for the last time while the rest of the tuple stays live.
+/// The single registers of tuples that are read for the last time while other registers of the tuple are still needed.
 #[derive(Clone, Default)]
 pub(crate) struct DeadTupleParts {
-    /// For each instruction: the parts of tuples that it reads last.
+    /// For each instruction: the single registers of tuples that it reads for the last time.
     parts: FxHashMap<Inst, SmallVec<[Part; 2]>>,
 }
 
@@ -46,8 +46,8 @@ impl DeadTupleParts {
         }
     }
 
-    /// Records the parts of tuples that an instruction reads last. The instructions of a block are visited in reverse order; `needed` has,
-    /// for each tuple, the registers of it that later instructions read.
+    /// Records the single registers of tuples that an instruction reads for the last time. The instructions of a block are visited in
+    /// reverse order; `needed` has, for each tuple, the registers of it that later instructions read.
     fn record_last_reads(
         &mut self,
         function: &Function,
@@ -78,7 +78,8 @@ impl DeadTupleParts {
         }
     }
 
-    /// Returns the parts of tuples that an instruction reads last while the rest of the tuple stays live.
+    /// Returns the single registers of tuples that an instruction reads for the last time while other registers of the tuples are still
+    /// needed.
     pub fn parts_read_last_by(&self, inst: Inst) -> &[Part] {
         self.parts.get(&inst).map_or(&[], |parts| parts)
     }

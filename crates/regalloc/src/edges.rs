@@ -2,7 +2,7 @@
 //!
 //! **Input:** the values in registers at the start and end of each block. **Output:** for each edge, code that brings every live-in value
 //! and every phi of the successor into the register or slot where the successor expects it. Braun and Hack 2009 call this coupling code;
-//! Wimmer and Franz 2010 ("Linear Scan Register Allocation on SSA Form") call it resolution and also replace the phis here.
+//! Wimmer and Franz 2010 ("Linear Scan Register Allocation on SSA Form") call it resolution, a step that also replaces the phis.
 //!
 //! The code of an edge is placed
 //!
@@ -57,7 +57,7 @@ struct EdgeMove {
 }
 
 /// A phi that is in a spill slot at the start of its block, and its source on the edge.
-struct MemoryPhi {
+struct SpilledPhi {
     /// The value that the phi defines.
     phi: Value,
     /// The source of the phi on the edge.
@@ -84,13 +84,13 @@ struct EdgeTransfers {
     other_moves: Vec<EdgeMove>,
     /// Stores to the slots of phis in memory. Only in the general file: in other register files, a phi without a register becomes a phi of
     /// shadows (values of another register file with the same content).
-    memory_phis: Vec<MemoryPhi>,
+    spilled_phis: Vec<SpilledPhi>,
 }
 
 impl EdgeTransfers {
     /// Returns whether nothing has to be moved, reloaded or stored.
     fn is_empty(&self) -> bool {
-        self.moves.is_empty() && self.reloads.is_empty() && self.other_moves.is_empty() && self.memory_phis.is_empty()
+        self.moves.is_empty() && self.reloads.is_empty() && self.other_moves.is_empty() && self.spilled_phis.is_empty()
     }
 
     /// Returns the registers that the transfers write.
@@ -102,10 +102,10 @@ impl EdgeTransfers {
         set
     }
 
-    /// Returns whether a transfer reads the spill slot of a phi in memory; the phi's own store does not count.
+    /// Returns whether a transfer reads the spill slot of a phi in memory; a phi that is its own source does not count.
     fn reads_slot_of(&self, phi: Value) -> bool {
         self.reloads.iter().any(|reload| reload.part.value == phi)
-            || self.memory_phis.iter().any(|other| other.phi != phi && other.source.value() == Some(phi))
+            || self.spilled_phis.iter().any(|other| other.phi != phi && other.source.value() == Some(phi))
     }
 }
 
@@ -206,7 +206,7 @@ impl RegisterAssigner<'_> {
             // An unused phi needs no spill slot. The slot of a phi that is its own source already has the right content.
             let is_stored = self.inputs.file == RegFile::General && self.spills.needs_store(value);
             if is_stored && source.kind != OperandKind::Undefined && !self.slot_has_content_of(value, &source) {
-                transfers.memory_phis.push(MemoryPhi { phi: value, source });
+                transfers.spilled_phis.push(SpilledPhi { phi: value, source });
             }
         }
         // The transfers of values that are live at the start of `to`. Phis of `to` are in its entry state (its values in registers at the
@@ -220,8 +220,8 @@ impl RegisterAssigner<'_> {
         transfers
     }
 
-    /// Returns whether the spill slot of a phi already has the content of a source, because it is the slot of the source too and the source
-    /// has been stored.
+    /// Returns whether the spill slot of a phi already has the content of a source: the source is the phi itself, or it shares the slot of
+    /// the phi and has been stored.
     fn slot_has_content_of(&self, phi: Value, source: &Operand) -> bool {
         let frame = &self.spills.frame;
         source.part().is_some_and(|part| {
@@ -262,9 +262,9 @@ impl RegisterAssigner<'_> {
         set
     }
 
-    /// Returns whether the transfers of an edge may be executed at the end of its predecessor, before the terminators, and so on the paths
-    /// to all successors. That is so if no terminator reads a register that the transfers write, and no other successor needs a value whose
-    /// register or slot they overwrite.
+    /// Returns whether the transfers of an edge may be executed at the end of its predecessor, before the terminators. They are then
+    /// executed on the paths to all successors. That is allowed if no terminator reads a register that the transfers write, and no other
+    /// successor needs a value whose register or slot they overwrite.
     fn can_place_transfers_at_end(&self, from: Block, to: Block, transfers: &EdgeTransfers) -> bool {
         let written_registers = transfers.written_registers();
         if written_registers.and(&self.registers_read_by_terminators(from)) != RegisterSet::EMPTY {
@@ -277,7 +277,7 @@ impl RegisterAssigner<'_> {
                 self.inputs.liveness.live_in(other).binary_search(&value).is_ok() || self.function.phis(other).iter().any(phi_needs)
             };
             let harmed = |&(value, at): &ResidentValue| written_registers.has_any(at, self.class_of(value).width) && needed(value);
-            if self.borders.exit.get(from).iter().any(harmed) || transfers.memory_phis.iter().any(|memory| needed(memory.phi)) {
+            if self.borders.exit.get(from).iter().any(harmed) || transfers.spilled_phis.iter().any(|memory| needed(memory.phi)) {
                 return false;
             }
         }
@@ -342,7 +342,7 @@ impl RegisterAssigner<'_> {
     ) -> Result<Vec<DelayedPhiStore>, AllocateError> {
         let mut late = Vec::new();
         let mut emitter = self.inputs.emitter(self.function, code, last_inst(&self.output.insts[from]));
-        for &MemoryPhi { phi, source } in &transfers.memory_phis {
+        for &SpilledPhi { phi, source } in &transfers.spilled_phis {
             let width = emitter.function.values[phi].width;
             let mut slot = self.spills.frame.spill_slot_offset(phi, emitter.function);
             if transfers.reads_slot_of(phi) {

@@ -1,8 +1,8 @@
 //! Sets up the registers at the start of a block: copies the state of a predecessor, and assigns registers to phis.
 //!
 //! The block starts with the values in registers that one visited predecessor, the most deeply nested one, has at its end. Then phis get
-//! registers. A loop header keeps values in registers that the loop uses. If the loop needs more registers, its header drops values that
-//! are live through the loop without a use in it: a value dropped inside the loop would be reloaded in every iteration.
+//! registers. At a loop header, values that the loop uses stay in registers. If the loop needs more registers than there are, its header
+//! drops values that are live through the loop without a use in it: a value dropped inside the loop would be reloaded in every iteration.
 //!
 //! Example: four usable registers; `%a` to `%d` are live into a loop, `%d` is used only after it, and the loop body needs four
 //! registers besides `%d`:
@@ -47,7 +47,8 @@ impl RegisterAssigner<'_> {
             self.make_room_for_loop(block);
         }
         self.assign_phi_registers(block, base);
-        // Live-in values that are in no register here need a spill store: another predecessor may have them in registers only.
+        // Live-in values that are in no register here need a spill store, because another predecessor may have them in registers only. A
+        // value that only a `KEEP` still uses needs none, unless a debugger reads it.
         for &value in self.inputs.liveness.live_in(block) {
             let is_read = !self.walk.is_only_kept(value) || self.inputs.env.keeps_variables;
             if is_read && self.registers.register_of(value).is_none() {
@@ -82,9 +83,10 @@ impl RegisterAssigner<'_> {
         // loop.
         let most = body.iter().map(|&inside| self.inputs.liveness.pressure[inside]).max().unwrap_or(0);
         // Values that are in no register before the loop, and are not used in the loop, need no register in it.
-        let in_memory = |value: &&Value| self.registers.register_of(**value).is_none() && self.walk.next_use[**value].is_after_loop();
+        let needs_no_register =
+            |value: &&Value| self.registers.register_of(**value).is_none() && self.walk.next_use[**value].is_after_loop();
         let dropped: u32 =
-            self.inputs.liveness.live_in(header).iter().filter(in_memory).map(|&value| u32::from(self.class_of(value).width)).sum();
+            self.inputs.liveness.live_in(header).iter().filter(needs_no_register).map(|&value| u32::from(self.class_of(value).width)).sum();
         match most.saturating_sub(self.registers.usable.count() + dropped) {
             0 => self.reload_for_loop(header),
             excess => self.evict_for_loop(excess),
@@ -124,7 +126,7 @@ impl RegisterAssigner<'_> {
     }
 
     /// Assigns registers to the phis of a block, preferably those that hold the phi's source at the end of the predecessor `base`, because
-    /// that edge then needs no move. A phi stays in memory if no registers are free and no values in registers are cheaper to drop.
+    /// that edge then needs no move. A phi is spilled if no registers are free and no values in registers are cheaper to drop.
     fn assign_phi_registers(&mut self, block: Block, base: Option<Block>) {
         let phis = self.phis_in_current_file(block);
         if phis.is_empty() {
@@ -163,9 +165,9 @@ impl RegisterAssigner<'_> {
         }
     }
 
-    /// Assigns to each phi of a piece of an accumulator ([`crate::accumulators`]) its home registers, in the order of next uses. A piece
-    /// stays in memory if a piece of another accumulator is in its home registers. Other values in the home registers are evicted and
-    /// returned, in the order of their next uses.
+    /// Assigns to each phi of a piece of an accumulator ([`crate::accumulators`]) its home registers, in the order of next uses. A piece is
+    /// spilled if a piece of another accumulator is in its home registers. Other values lose their registers if these are home registers of
+    /// a phi; they are returned in the order of their next uses, and the caller assigns other registers to them.
     fn assign_accumulator_phi_registers(&mut self, block: Block, pieces: &mut [(Inst, Value)]) -> Vec<Value> {
         let mut displaced: Vec<Value> = Vec::new();
         pieces.sort_by_key(|&(_, value)| (self.walk.next_use[value], value));
@@ -196,8 +198,8 @@ impl RegisterAssigner<'_> {
         values.filter(|&(_, value)| self.is_in_current_file(value)).collect()
     }
 
-    /// Assigns to each phi the registers that hold its source at the end of the predecessor `base`, if they are free. Returns the other
-    /// phis that have a use.
+    /// Assigns to each phi the registers that hold its source at the end of the predecessor `base`, if they are free and aligned. Returns
+    /// the other phis that have a use.
     fn inherit_source_registers(&mut self, phis: &[(Inst, Value)], base: Option<Block>) -> Vec<(Inst, Value)> {
         let left = base.map_or(&[][..], |base| self.borders.exit.get(base));
         left.iter().for_each(|&(value, register)| self.borders.base_exit_register[value] = Some(register));
@@ -223,8 +225,8 @@ impl RegisterAssigner<'_> {
         later
     }
 
-    /// Evicts values that are cheaper to evict than `value`, the result of a phi, and assigns their registers to `value`. Returns false if
-    /// there are no such values.
+    /// Evicts the values of a window that are together cheaper to evict than `value`, the result of a phi, and assigns the window to
+    /// `value`. Returns false if there is no such window.
     fn evict_for_phi(&mut self, value: Value, phis: &[(Inst, Value)]) -> bool {
         let class = self.class_of(value);
         // Phis do not displace each other: they get registers in order of width and next use, so the more urgent phi has registers already.

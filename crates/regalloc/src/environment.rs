@@ -14,7 +14,8 @@ pub struct AllocationEnvironment {
     pub max_registers: u32,
     /// Allocation unit of general registers: the hardware gives each thread a multiple of this number.
     pub register_unit: u32,
-    /// Largest number of general registers per thread at which registers do not limit the number of resident warps.
+    /// Largest number of general registers per thread, including the hidden ones, at which registers do not limit the number of resident
+    /// warps.
     pub full_occupancy_registers: u32,
     /// Number of uniform registers that the allocator may use.
     pub uniform_registers: u32,

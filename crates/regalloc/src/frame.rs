@@ -1,7 +1,8 @@
 //! Spill slots in the frame, and the loads and stores that access them. Only the general file is spilled to memory.
 //!
-//! During the allocation each spilled value has its own slot; [`crate::slots`] assigns the offsets again afterwards, so that slots share
-//! memory. Offsets are in bytes from the stack pointer.
+//! During the allocation each spilled value has its own slot, except that pieces with the same index of a divided accumulator
+//! ([`crate::accumulators`]) share one. [`crate::slots`] assigns the offsets again afterwards, so that slots whose values are not live at the
+//! same time share memory. Offsets are in bytes from the stack pointer.
 
 use oriole_ir::{Function, MemoryAccess, Opcode, Operand, OperandKind, RegFile, Role, Space, Symbol, Value};
 use rustc_hash::FxHashMap;
@@ -42,7 +43,7 @@ enum TransferDirection {
 pub(crate) struct SpillFrame {
     /// The register with the stack pointer, which slots are addressed from.
     stack_pointer: Reg,
-    /// For each value that shares the spill slot of another value: that value, the owner of the slot.
+    /// For each value that shares the spill slot of another value: the owner of the slot.
     pub owners: FxHashMap<Value, Value>,
     /// For each value that owns a spill slot: the offset of the slot in bytes from the stack pointer.
     pub slots: FxHashMap<Value, u32>,
@@ -57,8 +58,8 @@ pub(crate) struct SpillFrame {
 }
 
 impl SpillFrame {
-    /// Creates the frame of a function that has no spill slots yet. `owners` maps each value that shares the slot of another value to that
-    /// value.
+    /// Creates the frame of a function that has no spill slots yet. `owners` maps each value that shares a slot with others to the value
+    /// that owns the slot.
     pub fn new(stack_pointer: Reg, owners: FxHashMap<Value, Value>) -> SpillFrame {
         SpillFrame {
             stack_pointer,
@@ -71,7 +72,7 @@ impl SpillFrame {
         }
     }
 
-    /// Forgets the private slots of the previous register file. The statistics are kept.
+    /// Forgets the slots that belong to no value, since the previous register file no longer uses them. The statistics are kept.
     pub fn start_register_file(&mut self) {
         self.unowned_slots.clear();
         self.emergency_slot_offset = None;

@@ -13,11 +13,11 @@
 //! ```
 //!
 //! So operands like `%2` prefer registers that are not in use at the start of the loop and are not written before the first wait; other
-//! values that are defined after the wait prefer the registers that operands like `%2` avoid. This is
-//! only a preference: if no other registers are free, any register is used, and `settle-products` inserts a wait.
+//! values that are defined after the wait prefer the registers that operands like `%2` avoid. This is only a preference: if no other
+//! registers are free, any register is used, and `settle-products` inserts a wait.
 //!
-//! `LDGSTS` reads its addresses when it leaves the queue of the load unit, often hundreds of cycles after it issued. A value defined soon
-//! after it prefers other registers among those that are in use anyway.
+//! `LDGSTS` reads its addresses when it leaves the queue of the load unit, often hundreds of cycles after it issued. A value that is
+//! defined soon after an `LDGSTS` prefers registers that the `LDGSTS` does not read, among those that the function uses anyway.
 //!
 //! Asynchronous copies of tensors and of blocks of memory (`UTMALDG`, `UBLKCP`) read their uniform registers late as well. An instruction
 //! that writes one of these registers has to wait, so uniform values prefer registers that no such copy has read. There are many uniform

@@ -22,7 +22,7 @@ pub(crate) struct AllocationInputs<'a> {
     pub flow: ControlFlowAndLoops,
     /// Liveness and next uses of the values of the register file being allocated.
     pub liveness: FileLiveness,
-    /// Registers of tuples that are read for the last time while the rest of the tuple stays live.
+    /// Registers of tuples that are read for the last time while other registers of the tuple are still needed.
     pub dead_parts: DeadTupleParts,
     /// For each block: its number of instructions before the moves and spill code of this register file are inserted.
     pub block_lengths: IndexVec<Block, u32>,
@@ -42,8 +42,7 @@ impl<'a> AllocationInputs<'a> {
         }
     }
 
-    /// Computes the inputs for a register file. The allocation of the previous file may have split edges, so control flow may be computed
-    /// again.
+    /// Computes the inputs for a register file. If the allocation of the previous file split edges, control flow is computed again.
     pub fn start_register_file(&mut self, function: &Function, file: RegFile) -> Result<(), AllocateError> {
         // `block_lengths` has as many entries as the function had blocks when `flow` was computed.
         if self.block_lengths.len() != function.blocks.len() {

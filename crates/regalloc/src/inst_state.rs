@@ -247,13 +247,14 @@ impl RegisterAssigner<'_> {
         AllocateError::Limit { inst: state.inst, file: self.inputs.file, available: self.inputs.env.limit(self.inputs.file) }
     }
 
-    /// Returns the source that is tied to a result, that is, shares the register of the result; `None` if there is none.
+    /// Returns the source that is tied to a result (it shares the register of the result); `None` if there is none.
     pub(crate) fn tied_source(&self, state: &InstAllocationState, result: &ResultState) -> Option<Operand> {
         self.function.tied_to(state.inst, result.operand).copied()
     }
 
-    /// Returns the first register of the source `tied` if its result can take over these registers: the source dies at the instruction, has
-    /// the width of the result, starts at a multiple of the result's alignment, and no other result has these registers. Otherwise `None`.
+    /// Returns the first register of the source `tied` if the result can take over the registers of the source: the source dies at the
+    /// instruction, has the width of the result, starts at a multiple of the result's alignment, and no other result has these registers.
+    /// Otherwise returns `None`.
     pub(crate) fn inheritable_register(&self, state: &InstAllocationState, result: &ResultState, tied: &Operand) -> Option<Reg> {
         let part = part_in_file(self.function, tied, self.inputs.file)?;
         let used = state.use_of(part.value)?;
@@ -283,7 +284,8 @@ impl RegisterAssigner<'_> {
     }
 
     /// Returns the registers that are free when the instruction writes its results: those that are free already, and those of sources, or
-    /// parts of sources, that the instruction reads last.
+    /// parts of sources, that the instruction reads for the last time. Registers already chosen for results are left out. So are the
+    /// sources of an asynchronous matrix product, because it may write before it has read them.
     pub(crate) fn registers_free_for_results(&self, state: &InstAllocationState) -> RegisterSet {
         let mut after = self.registers.free;
         if self.writes_while_reading(state) {

@@ -25,16 +25,17 @@
 //!
 //! | source files | purpose |
 //! |---|---|
-//! | `registers`, `lists`, `operands`, `outcome`, `environment`, `pressure` | register sets and the search for gaps; small helpers; input and output |
+//! | `registers`, `lists`, `operands`, `outcome`, `environment`, `pressure` | register sets and gaps; small helpers; input and output |
 //! | `liveness`, `dead_parts`, `hints` | next uses and register pressure; last reads of single registers of tuples; coalescing hints |
 //! | `moves`, `emit` | parallel copies; move instructions for every pair of files |
 //! | `frame`, `spill` | spill slots; stores, reloads and recomputed values |
-//! | `accumulators` | accumulators of matrix products that do not fit into the registers together |
-//! | `reservations`, `pack_windows`, `register_file`, `walk`, `borders`, `inputs`, `assigner` | the state of the allocator, one part each |
+//! | `accumulators`, `products` | preparation for matrix products, and accumulators that do not fit into the registers together |
+//! | `banks`, `slow_calls`, `reservations`, `pack_windows`, `in_flight` | reasons to prefer or avoid registers |
+//! | `register_file`, `walk`, `borders`, `inputs`, `assigner` | the state of the allocator, one part each |
 //! | `inst_state`, `make_room`, `repack`, `emit_inst` | one instruction: the decisions, aligned registers for tuples, the emitted code |
 //! | `allocate_copy`, `allocate_inst` | one copy or pack; one other instruction |
 //! | `enter_block`, `edges`, `rewrite`, `slots` | starts of blocks; edges; the rewritten blocks; sharing of spill slots |
-//! | `assign`, `normalize`, `products`, `in_flight` | all steps for one register file; preparation of the input; asynchronous reads |
+//! | `assign`, `normalize` | all steps for one register file; preparation of the input |
 //!
 //! [`check`] verifies an allocation. It shares with the allocator the types of registers, environment and outcome, and no logic.
 //!
@@ -45,8 +46,9 @@
 //! - A web of coalescing hints is at most 128 registers wide (`MAX_WEB_WIDTH` in [`hints`]). A wider tuple is allocated correctly, but the
 //!   sources of a pack into it, and the phis that carry it around a loop, get no hints: they may cost one move for each register.
 //! - Gaps are chosen so that aligned pairs and quads stay whole ([`RegisterSet::find_gap`]); wider aligned blocks of registers are not
-//!   protected. A wide tuple that is defined late may find the file fragmented. Values are then moved out of a window. For a result, a
-//!   window with 16 or more registers to move competes with windows whose values are dropped ([`make_room`]).
+//!   protected. A wide tuple that is defined late may find the file fragmented. Values are then moved out of a window. For a result, the
+//!   cost of a move of one register is 1 and that of a dropped value at least 16. So if 16 or more registers have to move, dropping the
+//!   values of another window may be chosen instead ([`make_room`]).
 //! - Where sources of one instruction occupy parts of every window that another source could use, all its sources are placed again in
 //!   decreasing order of width ([`repack`]). That is sure to succeed only for widths that are powers of two with the same alignment.
 #![deny(missing_docs)]
@@ -105,8 +107,8 @@ const FILES_BEFORE_GENERAL: [RegFile; 4] = [RegFile::UniformPredicate, RegFile::
 /// Number of registers that the hardware allocates to each thread in addition to those that instructions name.
 pub const HIDDEN_REGISTERS: u32 = 2;
 
-/// Number of general registers up to which an allocation with bank preferences is accepted without comparison. Above it, the allocation is
-/// compared with one without bank preferences, because more registers may lower the occupancy.
+/// Number of general registers of a thread, including the hidden ones, up to which an allocation with bank preferences is accepted without
+/// comparison. Above it, the allocation is compared with one without bank preferences, because more registers may lower the occupancy.
 const MAX_REGISTERS_WITHOUT_COMPARISON: u32 = 24;
 
 /// Replaces the SSA values of a function by physical registers, and inserts spill code where there are not enough registers. Returns the
@@ -123,8 +125,8 @@ pub fn allocate(function: &mut Function, env: &AllocationEnvironment) -> Result<
         assigner.allocate_file(file)?;
     }
     assigner.start_register_file(RegFile::General)?;
-    // Bank preferences may break up aligned pairs of free registers that tuples need. If they cost registers, spills or moves, the
-    // allocation without them is used.
+    // Bank preferences may break up aligned pairs of free registers that tuples need. If they cost allocation units, spill code or
+    // instructions, the allocation without them is used.
     let mut banked_function = assigner.function.clone();
     let mut banked = assigner.clone_for_function(&mut banked_function);
     banked.prefer_conflict_free_banks();

@@ -2,9 +2,9 @@
 //!
 //! **Live-in lists, control flow and loops** come from [`oriole_ir::analysis`]. Only the collection of uses is done here
 //! ([`LiveIn::compute`] instead of `Liveness::compute`), for two reasons: the instructions that concern the file are listed anyway, so
-//! no second scan of all instructions is needed; and the lists for the ends of blocks, which would double the memory, have no reader.
-//! Next-use distances and the pressure of tuples have no counterpart among the analyses of the IR, and no execution frequencies are used:
-//! the nesting depth and the length of loop exits take their place.
+//! no second scan of all instructions is needed; and nothing reads the lists for the ends of blocks, which would double the memory.
+//! Next-use distances and the pressure of tuples have no counterpart among the analyses of the IR. Execution frequencies are not used:
+//! the nesting depth of loops, and the distance that each loop exit adds, take their place.
 //!
 //! **Next-use distances** are those of Braun and Hack 2009: the number of instructions to the next use along the shortest path, where an
 //! edge out of a loop counts as 100,000 instructions. So a value that a loop does not use looks far away inside it. Braun and Hack iterate
@@ -96,9 +96,9 @@ pub(crate) struct RegisterFileInst {
     pub has_tied: bool,
     /// Whether the instruction has operands in fixed registers, in any register file.
     pub has_fixed: bool,
-    /// The values of the register file that the instruction reads: a range of `Liveness::accesses`.
+    /// The values of the register file that the instruction reads: a range of `FileLiveness::accesses`.
     reads: ListRange,
-    /// The values of the register file that the instruction writes: a range of `Liveness::accesses`.
+    /// The values of the register file that the instruction writes: a range of `FileLiveness::accesses`.
     writes: ListRange,
 }
 
@@ -282,7 +282,7 @@ impl FileLiveness {
 
     /// Computes, for each block and each value that is live at its start, the distance to the next use.
     fn compute_live_in_next_uses(&mut self, function: &Function, flow: &ControlFlowAndLoops) {
-        // First the next uses in the block itself, which are exact and not changed later.
+        // First, finds the next uses in the block itself, which are exact and not changed later.
         let mut own_uses = vec![NextUse::NEVER; self.live_in.all().len()];
         let mut nearest = std::mem::take(&mut self.scratch_next_uses);
         for &block in flow.reverse_post_order() {
@@ -298,8 +298,8 @@ impl FileLiveness {
         }
         self.live_in_next_uses.clear();
         self.live_in_next_uses.extend(own_uses.iter().map(|&own_use| own_use.min(NextUse::FARTHEST)));
-        // Then the next uses in later blocks, visited in post-order. The second pass propagates distances over back edges to the blocks of
-        // a loop.
+        // Then finds the next uses in later blocks, which are visited in post-order. The second pass propagates distances over back edges
+        // to the blocks of a loop.
         let rounds = if flow.loops.is_empty() { 1 } else { 2 };
         for _ in 0..rounds {
             for &block in flow.reverse_post_order().iter().rev() {
@@ -327,7 +327,7 @@ impl FileLiveness {
     ) {
         let length = function.blocks[block].insts.len() as u32;
         let depth = flow.loops.depth(block);
-        let way_to = |next: Block| length + if flow.loops.depth(next) < depth { LOOP_EXIT_DISTANCE } else { 0 };
+        let distance_to = |next: Block| length + if flow.loops.depth(next) < depth { LOOP_EXIT_DISTANCE } else { 0 };
         let mut note = |value: Value, next: NextUse| {
             let known = &mut nearest[value];
             if known.is_never() {
@@ -336,13 +336,13 @@ impl FileLiveness {
             *known = (*known).min(next.min(NextUse::FARTHEST));
         };
         for &next in flow.graph.successors(block) {
-            let way = way_to(next);
+            let distance = distance_to(next);
             for (&value, first_use) in self.live_in(next).iter().zip(self.live_in_next_uses(next)) {
-                note(value, first_use.relative_to_earlier(way));
+                note(value, first_use.relative_to_earlier(distance));
             }
         }
         for &(next, value) in self.phi_sources.get(block) {
-            note(value, NextUse::at(way_to(next)));
+            note(value, NextUse::at(distance_to(next)));
         }
     }
 
@@ -412,8 +412,8 @@ impl FileLiveness {
     }
 }
 
-/// Returns the register files of an instruction's operands; all register files for a call. Callers cache the result before the first file
-/// is allocated, so that it includes files whose operands have become physical registers since.
+/// Returns the register files of an instruction's operands; all register files for a call. The result is computed once, when the first file
+/// is allocated, so it includes the files of operands that are physical registers by now.
 fn register_files_of(function: &Function, inst: Inst) -> RegFileSet {
     let data = &function.insts[inst];
     let mut files = if data.is_machine(Opcode::CALL) { RegFileSet::ALL } else { RegFileSet::NONE };

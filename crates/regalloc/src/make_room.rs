@@ -42,10 +42,11 @@ impl RegisterAssigner<'_> {
 
     /// Frees an aligned window (consecutive registers) for a result of `class` and returns its first register; `None` if that is
     /// impossible. A live value in the window moves before the instruction, or is dropped (evicted) at the instruction. Unlike in
-    /// [`RegisterAssigner::make_room`], sources may be dropped, since they are read before the result is written.
+    /// [`RegisterAssigner::make_room`], sources may be dropped, since they are read before the result is written. The sources of an
+    /// asynchronous matrix product may not.
     ///
-    /// If the result has home registers ([`crate::accumulators`]), the window is `home`, and pieces of other accumulators in it are
-    /// dropped.
+    /// If the result has home registers ([`crate::accumulators`]), the window is `home`. Pieces of accumulators in the window are dropped,
+    /// not moved, because a piece belongs in its own home registers.
     pub(crate) fn make_room_for_result(&mut self, state: &mut InstAllocationState, class: Class, home: Option<Reg>) -> Option<Reg> {
         let mut within = self.registers.usable.without(&state.result_registers);
         if let Some(home) = home {

@@ -1,4 +1,5 @@
-//! Normalizes a function for the allocator: reachable blocks only, one branch for each target, one result for each copy.
+//! Normalizes a function for the allocator: reachable blocks only, one branch for each target, one result for each copy, and no guard on a
+//! copy that keeps no old value.
 //!
 //! Also rejects code that the allocator cannot handle: negated registers as sources of copies, and tied operands of `PACK`.
 

@@ -34,7 +34,7 @@ pub(crate) fn file_of_fixed_constant(operand: &Operand) -> Option<RegFile> {
     }
 }
 
-/// Returns the number of registers of an operand: those that it fills in the result of a pack. A constant fills 1.
+/// Returns the width of an operand in registers, for instance as a source of a pack. A constant fills 1 register.
 pub(crate) fn operand_width(operand: &Operand) -> u8 {
     match operand.kind {
         OperandKind::Value(part) => part.count,

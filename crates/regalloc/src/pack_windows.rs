@@ -1,8 +1,8 @@
-//! Keeps the registers of a tuple free from the definition of its first element to that of its last one.
+//! Keeps registers free for the elements of a tuple that are not defined yet, so that each element is defined at its place in the tuple.
 //!
 //! A `PACK` needs no moves if each element is defined at its place in the tuple. The first element chooses a window for all of them
-//! ([`crate::hints`]). Until the other elements are defined, their registers are free, and half a pair is just what a single register
-//! prefers ([`RegisterSet::find_gap`]):
+//! ([`crate::hints`]). Until the other elements are defined, their registers are free, and a value of one register prefers just such a half
+//! of a pair ([`RegisterSet::find_gap`]):
 //!
 //! ```text
 //! %1 = IADD3 ..            R8: the window of %5 is R8:R9
@@ -12,8 +12,7 @@
 //! ```
 //!
 //! So the registers of elements that the block has not defined yet are *set aside* for them, unless the function would need more registers
-//! for that.
-//! A value that dies before the element is defined may still take them.
+//! for that. A value that dies before the element is defined may still take them.
 
 use oriole_ir::{Block, Class, Function, Pseudo, RegFile, Value};
 use rustc_hash::FxHashMap;

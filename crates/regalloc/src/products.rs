@@ -1,15 +1,15 @@
 //! Prepares the code around the asynchronous matrix products of a warpgroup (`wgmma`) for the allocator.
 //!
 //! A matrix-multiply instruction such as `HGMMA` (a *product* here) runs asynchronously: it reads its operand registers until
-//! `WARPGROUP.DEPBAR` waits for it, and every ordinary access to them has to come before the `WARPGROUP.ARRIVE` before the product. Where
-//! the allocated code violates this, `settle-products` inserts waits and fences, which cost time. Two changes avoid most of them:
+//! `WARPGROUP.DEPBAR` waits for it, and every ordinary access to them has to come before the `WARPGROUP.ARRIVE` that precedes the product.
+//! Where the allocated code violates this, `settle-products` inserts waits and fences, which cost time. Two changes avoid most of them:
 //!
 //! - a `PACK` that creates an operand of a product is moved before the `WARPGROUP.ARRIVE`, so that its moves, if any, come before the
 //!   fence;
 //! - a `KEEP` (a pseudo operation that reads values) extends the live ranges of the operands to the wait, so that their registers are not
-//!   reused while the product reads them. If the wait is in a later block, there is a `KEEP` at the end of the block of the product and, if
-//!   registers are free, of the blocks up to the wait that this block dominates. A value whose only remaining use is a `KEEP` is dropped
-//!   without a spill store if registers are scarce.
+//!   reused while the product reads them. If the wait is in a later block, there is a `KEEP` at the end of the block of the product. If
+//!   registers are free, there is also one at the end of each block up to the wait that this block dominates. A value whose only remaining
+//!   use is a `KEEP` is dropped without a spill store if registers are scarce.
 //!
 //! ```text
 //! WARPGROUP.ARRIVE                                 %5:R4 = PACK %1, %2, %3, %4
@@ -65,8 +65,8 @@ pub(crate) fn run(function: &mut Function, env: &AllocationEnvironment) {
     }
 }
 
-/// Returns the position in a block of the first wait after which no matrix product from before the block runs. Such a wait allows no more
-/// product groups to be running than have ended in the block before it. Returns the number of instructions if there is no such wait.
+/// Returns the position in a block of the first wait after which no matrix product from before the block runs: a wait that allows at most
+/// as many unfinished product groups as were closed in the block before it. Returns the number of instructions if there is no such wait.
 pub(crate) fn first_wait_for_all_products(function: &Function, insts: &[Inst]) -> usize {
     let mut groups = 0;
     let is_full_wait = |&inst: &Inst| {
@@ -76,9 +76,9 @@ pub(crate) fn first_wait_for_all_products(function: &Function, insts: &[Inst]) -
     insts.iter().position(is_full_wait).unwrap_or(insts.len())
 }
 
-/// Returns the blocks after `block` that it dominates, up to the first wait for the matrix products that run at the end of `block`. Each
-/// comes with the position of the wait or, without one, of the first terminator. A `KEEP` is to be inserted at all these positions, so that
-/// it is the next use of the operands on every path.
+/// Returns the blocks after `block` that it dominates, at most [`MAX_BLOCKS_KEEPING_OPERANDS`], up to the first wait for the matrix
+/// products that run at the end of `block`. Each comes with the position of the wait or, without one, of the first terminator. A `KEEP` is
+/// to be inserted at all these positions, so that it is the next use of the operands on every path.
 fn blocks_up_to_wait(function: &Function, flow: &ControlFlow, dominators: &Dominators, block: Block) -> Vec<(Block, usize)> {
     let mut found: Vec<(Block, usize)> = Vec::new();
     // Blocks at whose end the matrix products still run and whose successors are not visited yet.
@@ -118,8 +118,7 @@ fn insert_keep(function: &mut Function, block: Block, position: usize, running: 
     function.blocks[block].insts.insert(position, keep);
 }
 
-/// Returns whether an instruction is a matrix product without a result, which only ends a group of matrix products that are waited for
-/// together.
+/// Returns whether an instruction is a matrix product without a result, which only closes a group of products that are waited for together.
 pub(crate) fn is_product_group_end(function: &Function, inst: Inst) -> bool {
     function.is_warpgroup_product(inst) && function.defined(inst).next().is_none()
 }
@@ -174,7 +173,7 @@ fn keep_product_operands_live(function: &mut Function, block: Block) -> Vec<Oper
     let first_terminator = function.terminators(block).first().copied();
     let insts = std::mem::take(&mut function.blocks[block].insts);
     let mut kept = Vec::with_capacity(insts.len() + 1);
-    // The operands of running matrix products, each with the number of groups of products that have ended since the last product that reads
+    // The operands of running matrix products, each with the number of product groups that were closed since the last product that reads
     // it.
     let mut running: Vec<(Operand, i64)> = Vec::new();
     let mut running_at_end = Vec::new();

@@ -112,7 +112,7 @@ impl RegisterFile {
         (self.occupant(register) == Some(part.value)).then_some(register)
     }
 
-    /// Frees the register of one part of a tuple, because the part is not read any more, while the rest of the tuple stays live.
+    /// Frees the register of one part of a tuple, because the part is not read any more. Other parts of the tuple are still live.
     pub fn release_part(&mut self, part: Part) {
         if let Some(register) = self.register_of_part(part) {
             self.free.insert(register, 1);
@@ -191,7 +191,8 @@ impl RegisterFile {
     }
 
     /// Returns the aligned window (consecutive registers) for a value of `class`, within a set of registers, that is cheapest to clear; the
-    /// lowest one among equals. `cost` returns the cost of clearing a window that holds these values, or `None` if it must not be cleared.
+    /// lowest one among equals. `cost` returns the cost of clearing a window that holds the given values, or `None` if it must not be
+    /// cleared.
     pub fn cheapest_window(
         &self,
         class: Class,

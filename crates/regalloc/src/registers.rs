@@ -338,7 +338,8 @@ mod tests {
         assert_eq!(free.find_gap(Class::new(RegFile::General, 57)), None);
     }
 
-    /// R0 is in use. R1 is chosen first, as it completes a pair. Then R4 is chosen, not the half quad R28:R29 at the end of the file.
+    /// R0 is in use. R1 is chosen first, as it completes a pair. When R0 to R3 are in use, R4 is chosen, not the half quad R28:R29 at the
+    /// end of the file.
     #[test]
     fn the_end_of_the_file_does_not_attract_values() {
         let mut free = RegisterSet::first_n(30);

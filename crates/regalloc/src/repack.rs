@@ -62,8 +62,9 @@ impl RegisterAssigner<'_> {
         Ok(())
     }
 
-    /// Returns the sources and copies that need registers, with their register classes. A tied source that stays live needs a copy; a tied
-    /// source that dies does not, because the result inherits its registers.
+    /// Returns the sources and copies that need registers, with their register classes. A tied source that stays live needs a copy. A tied
+    /// source that dies needs none, because the result inherits its registers, unless it is a part of a tuple that is misaligned for the
+    /// result.
     fn items_to_place(&self, state: &InstAllocationState) -> Vec<(Class, ItemToPlace)> {
         let mut items: Vec<(Class, ItemToPlace)> = Vec::new();
         for (number, used) in state.uses.iter().enumerate().filter(|(_, used)| used.needs_register) {

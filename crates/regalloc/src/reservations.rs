@@ -43,7 +43,7 @@ const MAX_REGISTERS_PER_FILE: u16 = 256;
 /// The registers of the current block that are reserved for the definitions of phi sources.
 #[derive(Clone, Default)]
 pub(crate) struct RegisterReservations {
-    /// Values that phis read, and values that are packed into such values.
+    /// Values that phis read, and values that are copied or packed into such values.
     joined_values: FxHashSet<Value>,
     /// Number of registers that the function needs even without reservations, rounded up to an allocation unit.
     needed_registers: u32,
@@ -76,7 +76,7 @@ pub(crate) struct RegisterCandidates {
 }
 
 impl RegisterReservations {
-    /// Finds the values of a register file that phis read. No block has reserved registers yet.
+    /// Finds the values of a register file that phis read, directly or through copies and packs. No block has reserved registers yet.
     pub fn find(function: &Function, flow: &ControlFlowAndLoops, liveness: &FileLiveness, file: RegFile) -> RegisterReservations {
         let mut found = RegisterReservations::default();
         for &block in flow.reverse_post_order() {

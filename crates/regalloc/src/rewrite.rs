@@ -120,7 +120,8 @@ impl RegisterAssigner<'_> {
     }
 }
 
-/// Deletes the remaining pseudo operations (`ENTRY`, `KEEP`) and computes the number of registers used in each register file.
+/// Deletes the remaining pseudo operations (`ENTRY`, `KEEP`). Finds the highest general register, uniform register and convergence barrier
+/// in use.
 pub(crate) fn delete_pseudo_ops(function: &mut Function, allocation: &mut Allocation) {
     for position in 0..function.layout.len() {
         let block = function.layout[position];

@@ -5,7 +5,8 @@
 //! and a slot whose interval has ended is reused for the next value of the same width. The offsets in the spill loads and stores are
 //! rewritten at the end.
 //!
-//! The pieces at one place of a divided accumulator ([`crate::accumulators`]) share a slot from the start; its interval covers all of them.
+//! Pieces with the same index in a divided accumulator ([`crate::accumulators`]) share a slot from the start; its interval covers all of
+//! them.
 //!
 //! The intervals have no holes, so two values may get different slots although one would do. Slots of different widths are not merged.
 //!
@@ -81,8 +82,8 @@ impl RegisterAssigner<'_> {
         let mut starts: IndexVec<Block, u32> = IndexVec::filled(block_lengths.len(), 0);
         let mut at = 0;
         for &block in flow.reverse_post_order() {
-            // A block has two more positions than instructions. The last one is the end of the block, where the code of outgoing edges
-            // counts.
+            // A block has two more positions than instructions. The last position stands for the end of the block, where the code of its
+            // outgoing edges uses slots.
             starts[block] = at;
             at += block_lengths[block] + 2;
         }

@@ -1,13 +1,15 @@
 //! Finds values that are live across calls of slow paths. They prefer registers that such a call does not overwrite, so that the call needs
 //! no moves around it.
 //!
-//! The preference does not raise the number of general registers by itself: it holds for the registers in use, for those below the last one
-//! that the call overwrites, and for as many as the function needs anyway. At a call, the values that are live across it are in registers that
-//! the call does not overwrite, so the function needs at least as many registers as the live values have and the call overwrites together.
-//! Example: a call overwrites R4 to R11, and 70 registers are live across it. With the stack pointer, the function has at least 79
-//! registers, so the live values may use all numbers below 79 from the beginning. If they started in R4 to R11, each call would move them away and back.
+//! The preference does not raise the number of general registers by itself. It is limited to registers below the highest of three bounds: the
+//! end of the registers in use, the end of those that the call overwrites, and the number that the function needs anyway. At a call, the
+//! values that are live across it are in registers that the call does not overwrite, so the function needs at least as many registers as the live
+//! values have and the call overwrites together. Example: a call overwrites R4 to R11, and 70 registers are live across it. With the stack
+//! pointer, the function has at least 79 registers, so the live values may use all numbers below 79 from the beginning. If they started in
+//! R4 to R11, each call would move them away and back.
 //!
-//! The preference is weaker than a coalescing hint, because a hint saves a move on the fast path. Predicate registers are all affordable.
+//! The preference is weaker than a coalescing hint, because a hint saves a move on the fast path. For predicates it extends to all
+//! registers, since their number costs nothing.
 
 use oriole_ir::{Function, RegFile, Value};
 use oriole_support::{Index, IndexVec};
@@ -51,7 +53,8 @@ impl LiveAcrossSlowCalls {
                 let clobbered = env.clobbered_by(function, inst, file);
                 found.clobbered = found.clobbered.or(&clobbered);
                 let mut live_registers = 0;
-                // No value that the block of the call defines is live after the block, except as a source of phis.
+                // The successor is also reached by the fast path, so only its phis read values that this block defines. The values that are
+                // live at its start are therefore those that are live across the call.
                 for next in function.successors(block) {
                     for &value in liveness.live_in(next) {
                         found.is_live_across[value] = true;

@@ -3,7 +3,7 @@
 //! - A general value that is reloaded anywhere has a spill slot in local memory, filled by one store directly after its definition.
 //! - A spilled value of another file has a *shadow*: a new SSA value of a file that is allocated later, which has the same content and is
 //!   defined directly after the spilled value.
-//! - A value that one instruction without register sources computes is rematerialized: the instruction is repeated instead of a reload.
+//! - A value of one register that is defined by the move of a constant is rematerialized: the move is repeated instead of a reload.
 //!   This is the simplest case of Briggs, Cooper and Torczon 1992, "Rematerialization".
 //!
 //! Example with a predicate: the shadow `%s` is an ordinary value of the general file, which may be spilled to memory in turn.
@@ -27,12 +27,12 @@ use crate::operands::register;
 use crate::outcome::AllocateError;
 use crate::registers::Reg;
 
-/// Returns the register file to which values of `file` are spilled: the one of their shadows, the values that hold the spilled content.
+/// Returns the register file of the shadows of values of `file`, that is, of the values that hold their spilled content.
 fn spill_target_file(file: RegFile) -> RegFile {
     if file == RegFile::UniformPredicate { RegFile::Uniform } else { RegFile::General }
 }
 
-/// The spilled values, and where their contents are kept: in stack slots, or in shadows (values of another register file).
+/// The spilled values, and where their contents are kept: in spill slots, or in shadows (values of another register file).
 #[derive(Clone)]
 pub(crate) struct SpilledValues {
     /// For each value: whether it needs a spill store after its definition, because a reload reads it from memory or from its shadow (a
@@ -40,15 +40,16 @@ pub(crate) struct SpilledValues {
     needs_store: IndexVec<Value, bool>,
     /// For each value: the instruction to repeat instead of a reload; `None` if the value cannot be rematerialized.
     rematerializable: IndexVec<Value, Option<Inst>>,
-    /// For each spilled value that is not in a general register: its shadow, the value of another register file that has the same content.
+    /// For each spilled value of the current register file: its shadow, the value of another register file that has the same content. Empty
+    /// for the general file, whose values are spilled to memory.
     shadows: FxHashMap<Value, Value>,
-    /// The slots in memory of spilled general registers.
+    /// The spill slots of general values in local memory.
     pub frame: SpillFrame,
 }
 
 impl SpilledValues {
-    /// Creates the state of a function without spills. `spill_slot_owners` maps each value that shares the spill slot of another value to
-    /// that value.
+    /// Creates the state of a function without spills. `spill_slot_owners` maps each value that shares a spill slot with others
+    /// to the value that owns the slot.
     pub fn new(stack_pointer: Reg, spill_slot_owners: FxHashMap<Value, Value>) -> SpilledValues {
         SpilledValues {
             needs_store: IndexVec::new(),
@@ -213,7 +214,7 @@ fn rematerializable_result(function: &Function, inst: Inst, file: RegFile) -> Op
     function.operands(inst)[0].value().filter(|&value| function.values[value].file == file && function.values[value].width == 1)
 }
 
-/// Emits a copy of the instruction `inst`, which defines a value, with the result in register `to`, instead of a reload.
+/// Repeats the instruction `inst`, which defines a value that can be rematerialized, with the result in register `to`.
 fn rematerialize(inst: Inst, part: Part, to: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
     let data = emitter.function.insts[inst].clone();
     if data.is(Pseudo::Copy) {

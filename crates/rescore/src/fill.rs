@@ -42,7 +42,7 @@ pub fn order(
     while !ready.is_empty() {
         let time = |node: u32| {
             let class = code.items[graph.region.start + node as usize].class;
-            earliest[node as usize].max(free[costs.unit(class)]).max(now)
+            earliest[node as usize].max(free[costs.unit_index(class)]).max(now)
         };
         let first = ready.iter().map(|&node| time(node)).min().unwrap_or(now);
         let can = ready.iter().enumerate().filter(|&(_, &node)| time(node) == first);
@@ -58,7 +58,7 @@ pub fn order(
         let first = time(node);
         ready.swap_remove(place);
         let class = code.items[graph.region.start + node as usize].class;
-        free[costs.unit(class)] = first + costs.cycles(class).max(1) as u64;
+        free[costs.unit_index(class)] = first + costs.cycles(class).max(1) as u64;
         now = first + 1;
         order.push(graph.region.start + node as usize);
         release(graph, node, first, &mut earliest, &mut left, &mut ready);

@@ -66,7 +66,7 @@ impl PredictedInst {
         });
         let least = if control.stay { 1 } else { 2 };
         PredictedInst {
-            unit: timing.costs.unit(class),
+            unit: timing.costs.unit_index(class),
             busy: timing.costs.cycles(class).max(1) as u64,
             wait: control.wait,
             sets: [(control.write_barrier, usual), (control.read_barrier, read)],

@@ -88,12 +88,12 @@ fn sum_call_graph_cycles(functions: &[CallNode], index: &FxHashMap<&str, usize>,
         return;
     }
     states[start] = VisitState::Open;
-    let mut way = vec![(start, 0_usize, functions[start].own_cycles)];
-    while let Some((function, next, cycles)) = way.last_mut() {
+    let mut stack = vec![(start, 0_usize, functions[start].own_cycles)];
+    while let Some((function, next, cycles)) = stack.last_mut() {
         let Some(call) = functions[*function].calls.get(*next) else {
             let (function, cycles) = (*function, *cycles);
             states[function] = VisitState::Done(cycles);
-            way.pop();
+            stack.pop();
             continue;
         };
         let Some(&callee) = index.get(call.as_str()) else {
@@ -109,7 +109,7 @@ fn sum_call_graph_cycles(functions: &[CallNode], index: &FxHashMap<&str, usize>,
             // `next` is not advanced: the same call is evaluated again when the callee is finished.
             VisitState::New => {
                 states[callee] = VisitState::Open;
-                way.push((callee, 0, functions[callee].own_cycles));
+                stack.push((callee, 0, functions[callee].own_cycles));
             }
         }
     }

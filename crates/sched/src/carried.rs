@@ -1,10 +1,11 @@
 //! Dependences between consecutive iterations of a loop whose body is one region.
 //!
-//! An item that reads a register before the body writes it reads the value of the previous iteration. Before register
-//! allocation, in SSA form, that value passes through a phi, so the item reads the result of the phi. Dependences through memory are not
-//! tracked: the memory pipeline keeps the accesses of consecutive iterations in order.
+//! An item that reads a register before the body writes it reads the value of the previous iteration. Before register allocation, in SSA
+//! form, that value passes through a phi, so the item reads the result of the phi. Dependences through memory are not tracked: the memory
+//! pipeline keeps the accesses of consecutive iterations in order.
 //!
-//! Example: in `loop: FADD R0, R0, R4; LDS R4, [R2]; BRA loop` the sum reads R0 of the sum and R4 of the load of the previous iteration.
+//! Example: in `loop: FADD R0, R0, R4; LDS R4, [R2]; BRA loop` the addition reads two results of the previous iteration: its own result R0,
+//! and the result R4 of the load.
 
 use std::ops::Range;
 
@@ -17,8 +18,8 @@ use crate::code::SchedCode;
 use crate::graph::latency;
 
 /// Returns the dependences of a region on its previous execution. `source` maps a register that is read at the start of the body to the
-/// register that holds this value at the end of the previous iteration: the source of a phi, or the register itself. It returns `None` if
-/// the body does not write that register.
+/// register that holds this value at the end of the previous iteration: the source of a phi, or the register itself. `source` returns
+/// `None` if the body does not write that register.
 pub(crate) fn carried_edges(
     code: &SchedCode,
     region: Range<usize>,

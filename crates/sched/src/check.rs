@@ -1,6 +1,6 @@
 //! Checks that a new order of instructions computes the same as the old one.
 //!
-//! The checker shares the type [`SchedCode`] with the schedulers and no logic: it builds no dependency graph. It replays both orders and
+//! The checker shares the type [`SchedCode`] with the schedulers, but no logic: it builds no dependency graph. It replays both orders and
 //! records for each item what precedes it. The records of both orders must be equal:
 //!
 //! * **registers**: each read sees the same writer; a guarded write, which may keep the old value, sees the same previous writer; at the
@@ -62,12 +62,12 @@ pub enum OrderViolation {
 impl fmt::Display for OrderViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OrderViolation::NotAPermutation => f.write_str("the new order has not the same instructions"),
+            OrderViolation::NotAPermutation => f.write_str("the new order does not have the same instructions"),
             OrderViolation::Read { item, register } => write!(f, "instruction {item} reads register {register} from another writer"),
             OrderViolation::LastWriter { register } => write!(f, "register {register} has another last writer"),
-            OrderViolation::Memory { item } => write!(f, "instruction {item} is on the other side of an access that it may meet"),
-            OrderViolation::Order { item } => write!(f, "instruction {item} is on the other side of a fence or barrier"),
-            OrderViolation::SchedBarrier { item } => write!(f, "instruction {item} is on the other side of a wall"),
+            OrderViolation::Memory { item } => write!(f, "instruction {item} was moved across an access to memory that it may overlap"),
+            OrderViolation::Order { item } => write!(f, "instruction {item} was moved across a fence or barrier"),
+            OrderViolation::SchedBarrier { item } => write!(f, "instruction {item} was moved across a scheduling barrier"),
         }
     }
 }
@@ -113,7 +113,7 @@ fn compare_records(code: &SchedCode, item: usize, before: &ItemRecord, after: &I
     if before.ordered_items != after.ordered_items { Err(OrderViolation::Order { item }) } else { Ok(()) }
 }
 
-/// The record of one item: the items that precede it in the replayed order, as far as they affect it. Sets are represented by set hashes.
+/// The record of one item: the items before it in the replayed order with which it must stay in order. Sets are represented by set hashes.
 #[derive(Clone, Default)]
 struct ItemRecord {
     /// Writer of each register that the item reads, then of each ordered register, then the previous writer of each result if the item is

@@ -63,7 +63,7 @@ column! {
     SubClass { Control = 1 "control", Integer = 2 "integer", Single = 3 "single", Double = 4 "double", Any = 0x1f "any", }
 }
 column! {
-    /// The sub-unit that an instruction prefers.
+    /// The pipe flags: the sub-unit that an instruction prefers.
     PipeFlags { Narrow = 1 "narrow", Alu = 2 "alu", Memory = 3 "memory", Special = 4 "special", Double = 5 "double", Tensor = 6 "tensor", All = 0x1f "all", }
 }
 
@@ -80,7 +80,7 @@ pub struct SchedDescriptor {
     pub pipe: PipeMask,
     /// The sub-class: which part of its pipe the instruction uses.
     pub sub_class: SubClass,
-    /// The sub-unit that the instruction prefers.
+    /// The pipe flags: the sub-unit that the instruction prefers.
     pub flags: PipeFlags,
     /// The throughput class, which determines the issue rate.
     pub throughput: ThroughputClass,
@@ -90,12 +90,12 @@ pub struct SchedDescriptor {
     pub space: Option<SchedSpace>,
 }
 
-/// A scheduling class lacks an attribute that the descriptor needs, or the attribute has an unknown value.
+/// The error that a scheduling class lacks an attribute that the descriptor needs, or that the attribute has an unknown value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IncompleteClass {
     /// Name of the class.
     pub class: &'static str,
-    /// Name of the missing attribute.
+    /// Name of the attribute that is missing or has an unknown value.
     pub attribute: &'static str,
 }
 
@@ -173,7 +173,7 @@ impl PackedDescriptor {
     pub(crate) const PIPE: BitField = BitField { low: 15, width: 5 };
     /// Field: the sub-class, which part of its pipe the instruction uses.
     pub(crate) const SUB_CLASS: BitField = BitField { low: 20, width: 5 };
-    /// Field: the preferred sub-unit.
+    /// Field: the pipe flags (the preferred sub-unit).
     pub const FLAGS: BitField = BitField { low: 25, width: 5 };
     /// Field: the set of scoreboards that the instruction may signal when it has read its sources, one bit each.
     pub(crate) const READ_BARRIERS: BitField = BitField { low: 32, width: 5 };
@@ -211,7 +211,7 @@ impl PackedDescriptor {
         SubClass::from_number(self.get(PackedDescriptor::SUB_CLASS) as u8)
     }
 
-    /// Returns the preferred sub-unit; `None` if the field has a value that no sub-unit is assigned to.
+    /// Returns the pipe flags (the preferred sub-unit); `None` if the field has a value that no sub-unit is assigned to.
     pub fn flags(self) -> Option<PipeFlags> {
         PipeFlags::from_number(self.get(PackedDescriptor::FLAGS) as u8)
     }

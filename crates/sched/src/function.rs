@@ -6,11 +6,12 @@
 //! in the mode that reduces registers, and if that does not fit either, the block keeps its old order. If the old order needs more
 //! registers than there are, orders within the target are tried first.
 //!
-//! **Register target.** Registers that do not reduce occupancy are free, so the target is the largest number of registers with which as
-//! many warps stay resident as with the old order, or with an order for few registers ([`few_registers`], [`crate::report::target`]). More
-//! registers are worth it only if the schedule is enough faster to make up for the lost warps: the caller can request a schedule that keeps
-//! only a percentage of the warps ([`Scheduler::occupancy_percent`]) and compare the two by [`crate::score`]. [`Stats::tradeoff`] predicts
-//! whether such a schedule is worth trying ([`crate::occupancy_tradeoff`]).
+//! **Register target.** Registers that do not reduce occupancy cost nothing, so the target is the largest number of registers with which as
+//! many warps stay resident as with the old order ([`crate::report::target`]). If an order for few registers has a higher occupancy than
+//! the old order, it replaces the old order first ([`few_registers`]). A schedule with more registers than the target must be faster by
+//! enough to make up for the lost warps: the caller can request a schedule that keeps only a percentage of the warps
+//! ([`Scheduler::occupancy_percent`]) and compare the two by [`crate::score`]. [`Stats::tradeoff`] predicts whether such a schedule is
+//! worth trying ([`crate::occupancy_tradeoff`]).
 
 mod block;
 mod conflicts;
@@ -79,6 +80,8 @@ pub struct Scheduler<'a> {
     pub occupancy_percent: u32,
     /// Smaller values of `occupancy_percent` that the caller would accept for a faster schedule.
     pub lower_occupancy_percents: &'a [u32],
+    /// Whether to try [`Backend::NEAR_SOURCE`] as well for blocks whose order the register budget limits, before register allocation.
+    pub tries_near_source: bool,
     /// Whether to verify every new order with [`crate::check`].
     pub verify: bool,
     /// Whether to record the reason of every scheduling decision.
@@ -111,7 +114,7 @@ pub struct Stats {
     pub attempts: Vec<TracedAttempt>,
 }
 
-/// The checker found that the new order of a block is illegal. This is a bug in the scheduler.
+/// The error that the checker found the new order of a block to be illegal. It is caused by a bug in the scheduler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScheduleError {
     /// The block with the illegal order.
@@ -203,7 +206,7 @@ impl Scheduler<'_> {
         let flow = ControlFlow::compute(function);
         let liveness = Liveness::compute(function, &flow);
         let numbers = from_ir::ValueNumbers::new(function);
-        let products = ProductRegisters::find_on_values(function, &numbers);
+        let products = ProductRegisters::find_in_ssa_code(function, &numbers);
         let mut tracker = PressureTracker::new(numbers.empty().groups().len());
         let chunk_code_of = |function: &Function, chunk: &[Block]| {
             ChunkCode::new(function, chunk, numbers.empty(), self.calls, |code, inst| {
@@ -290,7 +293,7 @@ impl Scheduler<'_> {
     }
 
     /// Lets the strategy change the function before its regions are ordered ([`Strategy::rearrange`]), and returns the changes for the
-    /// trace. All changes are undone if the changed code needs more registers than the target allows.
+    /// trace. All changes are undone if the changed code needs more registers than both the target and the original code.
     fn rearrange(&self, function: &mut Function) -> Vec<CodeChange> {
         let strategy = self.backend.strategy();
         if !strategy.may_rearrange() || has_late_register_accesses(function) {
@@ -316,8 +319,8 @@ impl Scheduler<'_> {
         self.schedule_allocated_blocks(function).map(|(stats, _)| stats)
     }
 
-    /// Schedules a function on physical registers (phase 110), and again those blocks of loops that lose many cycles to bank conflicts of
-    /// their registers ([`conflicts`]). Returns statistics.
+    /// Schedules a function on physical registers (phase 110). Then schedules a second time the blocks of loops that lose many cycles to
+    /// bank conflicts of their registers ([`conflicts`]). Returns statistics.
     pub fn schedule_allocated_function_avoiding_bank_conflicts(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let (mut stats, chunk_code) = self.schedule_allocated_blocks(function)?;
         stats.blocks += self.avoid_bank_conflicts(function, chunk_code)?.blocks;
@@ -329,7 +332,7 @@ impl Scheduler<'_> {
     fn schedule_allocated_blocks(&self, function: &mut Function) -> Result<(Stats, Option<ChunkCode>), ScheduleError> {
         let mut stats = Stats::default();
         let flow = ControlFlow::compute(function);
-        let products = ProductRegisters::find_on_registers(function);
+        let products = ProductRegisters::find_in_allocated_code(function);
         let mut in_flight = InFlightResults::new(self.model, from_machine::empty().registers(), function);
         let chunks = split_into_chunks(function, self.backend.strategy().chunk_threshold_instructions());
         let mut only_chunk_code = None;
@@ -376,8 +379,8 @@ impl Scheduler<'_> {
         Settings { mode, stage, budget, knobs: self.knobs, warps_in_step: self.warps_in_step(), trace: self.trace }
     }
 
-    /// Returns the number of warps of a thread block that share a hardware scheduler, which run the same code at nearly the same time if
-    /// they meet at barriers; 1 if the size of the block is not declared.
+    /// Returns the number of warps of a thread block that share a hardware scheduler; 1 if the size of the block is not declared. If
+    /// barriers synchronize these warps, they run the same code at nearly the same time.
     fn warps_in_step(&self) -> u32 {
         let threads = self.launch.map_or(1, |launch| launch.threads);
         threads.div_ceil(self.machine.threads_per_warp * self.machine.schedulers).max(1)
@@ -396,7 +399,8 @@ impl Scheduler<'_> {
         RegisterTarget::new(live, self.machine, &bounds)
     }
 
-    /// Returns the register target of each register class, for an original order with at most `live` live registers.
+    /// Returns the register target of each register class, for an original order with at most `live` live registers. One predicate register
+    /// of each kind and eight uniform registers are kept as a reserve.
     fn register_targets(&self, live: PressureCounts) -> PressureCounts {
         [self.register_target(live[0]).registers, PREDICATE_REGISTER_COUNT - 1, PREDICATE_REGISTER_COUNT - 1, self.uniform_limit as i32 - 8]
     }

@@ -123,7 +123,8 @@ impl<'m> InFlightResults<'m> {
         self.cycle = 0;
     }
 
-    /// Returns the registers whose results have not arrived yet, each with the cycles until it arrives, in ascending order of registers.
+    /// Returns the registers whose results have not arrived yet, each with the cycles until its result arrives, in ascending order of
+    /// registers.
     fn registers_in_flight(&mut self) -> Vec<InFlightRegister> {
         self.maybe_in_flight.sort_unstable();
         self.maybe_in_flight.dedup();

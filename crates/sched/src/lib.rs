@@ -4,7 +4,7 @@
 //! IR on virtual registers, IR on physical registers, decoded machine code
 //!   │ code       converts each instruction to an item: registers, memory effects, scheduling barriers
 //!   ▼
-//! Code ───────────────────────────────────┐
+//! Code ──────────────────────────────────────┐
 //!   │ graph      builds the dependency graph │
 //!   │ backend    schedules a region          │
 //!   ▼                                        ▼
@@ -23,7 +23,7 @@
 //! - `in_flight`: results in flight across block boundaries;
 //! - `carried`: dependences between consecutive iterations of a loop;
 //! - [`score`]: estimated execution time of a whole function, for choosing among schedules;
-//! - [`occupancy_tradeoff`]: estimate whether a schedule with more registers and lower occupancy would be faster;
+//! - [`occupancy_tradeoff`]: estimates whether a schedule with more registers and lower occupancy would be faster;
 //! - [`report`]: statistics and traces of a schedule for the user.
 //!
 //! The hardware model in `oriole-hardware` is data: instruction classes, latency tables, machine limits. The modules below derive from this

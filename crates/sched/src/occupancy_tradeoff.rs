@@ -35,8 +35,8 @@ struct BlockEstimate {
 const MIN_SAVED_CYCLES_FRACTION: f64 = 0.02;
 
 /// A larger register budget is worth trying only if the cycles of a lone warp divided by the number of resident warps are at most this
-/// fraction of those of the normal budget. Busy units do not count here. Example: half as many warps, each in 0.7 of the time, have the
-/// ratio 0.7 / 0.5 = 1.4. More warps then hide latency better than more registers do.
+/// fraction of those of the normal budget. That the warps share the units does not count here. Example: half as many warps, each in 0.7 of
+/// the time, have the ratio 0.7 / 0.5 = 1.4. More warps then hide latency better than more registers do.
 const MAX_LATENCY_RATIO: f64 = 0.9;
 
 /// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`MIN_SAVED_CYCLES_FRACTION`] of its
@@ -47,7 +47,7 @@ pub(crate) fn can_save_cycles(cycles: u64, lower_bound: u64) -> bool {
 
 /// The estimates of all blocks under one register budget.
 struct BudgetEstimate {
-    /// Resident warps with this budget, in percent of those with the normal budget.
+    /// Percentage of the warps resident with the original order that stay resident with this budget.
     occupancy_percent: u32,
     /// The budget: maximum number of live registers of each class.
     allowed: PressureCounts,
@@ -83,10 +83,10 @@ pub(crate) struct BlockOutcome {
     pub peak: i32,
 }
 
-/// A larger register budget that is estimated to pay off.
+/// A larger register budget that is estimated to make the function faster, although fewer warps are resident.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ReducedOccupancy {
-    /// Resident warps with this budget, in percent of those with the normal budget.
+    /// Percentage of the warps resident with the original order that stay resident with this budget.
     pub occupancy_percent: u32,
     /// Estimated saving, as a fraction (0 to 1) of the score of the normal budget.
     pub saved: f64,
@@ -132,7 +132,7 @@ impl OccupancyTradeoff {
             budget.blocks.push(BlockEstimate { executions, cycles: outcome.cycles as f64, busiest_unit_cycles });
         };
         for budget in &mut self.larger_budgets {
-            // List scheduling is a heuristic, so a larger budget can give a longer schedule. The shorter schedule of the two counts.
+            // List scheduling is a heuristic, so a larger budget can give a longer schedule. The outcome with fewer cycles is used.
             let outcome = if wants_more_registers { schedule_with(budget.allowed) } else { normal };
             note(budget, if outcome.cycles < normal.cycles { outcome } else { normal });
         }
@@ -144,8 +144,8 @@ impl OccupancyTradeoff {
     ///
     /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
     pub(crate) fn best_larger_budget(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
-        // Returns two numbers: the score in cycles, and the cycles of a lone warp divided by the number of resident warps, which ignores
-        // busy units.
+        // Returns two numbers: the score in cycles, and the cycles of a lone warp divided by the number of resident warps. The second
+        // number ignores that the warps share the units.
         let rate = |budget: &BudgetEstimate| {
             let warps = warps(budget.peak);
             let score = budget.score(warps);
@@ -191,8 +191,8 @@ mod tests {
         assert!((found.saved - expected).abs() < 1e-9, "{} {expected}", found.saved);
     }
 
-    /// A lone warp takes 0.64 of the time. But with 9 resident warps instead of 16, the time per warp is 0.64 * 16 / 9 = 1.14 of that
-    /// before.
+    /// A lone warp takes 0.64 of the time. But with 9 resident warps instead of 16, the time per warp is 0.64 * 16 / 9 = 1.14 times as long
+    /// as before.
     #[test]
     fn latency_that_more_warps_hide_better_is_no_reason() {
         let (normal, other) = (BlockOutcome { cycles: 1043, peak: 30 }, BlockOutcome { cycles: 666, peak: 51 });

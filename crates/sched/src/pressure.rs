@@ -3,10 +3,10 @@
 //! Input: a block with its live-in and live-out register groups, and its items in any order that a scheduler chooses inside each region.
 //! Output: the number of live registers of each class after each item, and the maximum so far.
 //!
-//! A register group (the registers of one value, which become live and dead together) becomes live when it is written or at the start of
-//! the block. It dies at its last reader inside the region, unless an item after the region accesses it or it is live-out. Which reader is
-//! the last depends on the chosen order, so the tracker keeps a count of unscheduled readers per group. [`PressureTracker::step`] and
-//! [`PressureTracker::change`] take time linear in the number of the item's operands.
+//! A register group (the registers of one value, which become live and dead together) becomes live when it is written; a live-in group is
+//! live from the start of the block. It dies at its last reader inside the region, unless an item after the region accesses it or it is
+//! live-out. Which reader is the last depends on the chosen order, so the tracker keeps a count of unscheduled readers per group.
+//! [`PressureTracker::step`] and [`PressureTracker::change`] take time linear in the number of the item's operands.
 //!
 //! Example: `R0` and `R1` are live-in, `R9` is live-out.
 //!
@@ -18,8 +18,8 @@
 //! FADD R4, R9, R9     0      R9          R4 has no reader: it occupies a register during this item only
 //! ```
 //!
-//! A write of a group after the region also counts as an access, although it ends the live range; so the count on physical registers is an
-//! upper bound.
+//! If an item after the region only writes the group, the old value is dead before that write, but the group still counts as live. So the
+//! count on physical registers is an upper bound.
 
 use std::ops::Range;
 
@@ -38,7 +38,7 @@ struct GroupState {
     /// Number of unscheduled items of the region that read the group.
     readers: u32,
     /// Position in the code, plus one, of the last item of the block that reads or writes the group; `u32::MAX` if the group is live-out; 0
-    /// if no item does.
+    /// if no item accesses it.
     last_access: u32,
 }
 

@@ -6,13 +6,14 @@
 //! 1. Its own cost: cycles on its unit, and the cost of the registers that it reads and that have not had their last use.
 //! 2. The change of that cost when the registers that it reads for the last time are marked as consumed. The change is at most zero: its
 //!    absolute value is the cost of the released registers.
-//! 3. The resulting pressure: registers that it makes live, less what it released, added to the pressure of the block.
+//! 3. The resulting pressure: the number of registers that it makes live, minus the number of those that it releases, is added to the
+//!    pressure of the block.
 //!
 //! Example: `FFMA R0, R1, R2, R3` with the last uses of R1 and R2 adds 1 cycle to the FMA unit, -2 to the delta of that unit, and
 //! 1 - 2 = -1 to the pressure.
 //!
 //! [`ResourceTracker::schedule`] does all three steps. It returns the [`UndoRecord`] with which [`ResourceTracker::undo`] removes the
-//! instruction, for schedulers that backtrack: the strategy `backtracking` takes its decisions back with it. The other strategies use
+//! instruction, for schedulers that backtrack: the strategy `backtracking` undoes its decisions with it. The other strategies use
 //! [`ResourceCosts`] only.
 
 use oriole_hardware::machine::Machine;
@@ -113,7 +114,7 @@ pub(crate) struct RegisterOperand {
 pub(crate) struct ResourceNeeds {
     /// Index of the unit in the resource vector.
     pub unit: usize,
-    /// Cycles that the instruction occupies the unit.
+    /// Number of cycles for which the instruction occupies the unit.
     pub cycles: i32,
     /// The register operands.
     pub operands: Vec<RegisterOperand>,
@@ -123,7 +124,7 @@ pub(crate) struct ResourceNeeds {
 /// limits of the machine.
 #[derive(Clone, Debug)]
 pub struct ResourceCosts {
-    /// For each class, the index of its unit, and cycles that an instruction occupies the unit.
+    /// For each class, the index of its unit, and the number of cycles for which an instruction occupies the unit.
     classes: Vec<(usize, i32)>,
     /// Number of scoreboards of a warp.
     scoreboards: usize,
@@ -154,7 +155,7 @@ impl ResourceCosts {
         }
     }
 
-    /// Returns the costs if `warps` warps execute the same code at the same time: each instruction then takes an issue slot, and occupies
+    /// Returns the costs if `warps` warps execute the same code at the same time: each instruction then takes an issue usage, and occupies
     /// its unit, once for each of these warps.
     pub(crate) fn in_step(&self, warps: u32) -> ResourceCosts {
         ResourceCosts {
@@ -187,18 +188,19 @@ impl ResourceCosts {
     }
 
     /// Returns whether an instruction of class `first` and one of class `second` after it may issue in the same cycle if they are
-    /// independent: the machine has dual issue, different units execute them, and neither is a branch or a barrier.
+    /// independent: the machine has dual issue, different units execute them, and neither uses the branch unit (branches, convergence
+    /// barriers, `NOP`).
     pub(crate) fn can_dual_issue_pair(&self, first: SchedClass, second: SchedClass) -> bool {
         let is_flow = |class: SchedClass| class.unit() == Unit::Branch;
-        self.dual_issue && self.unit(first) != self.unit(second) && !is_flow(first) && !is_flow(second)
+        self.dual_issue && self.unit_index(first) != self.unit_index(second) && !is_flow(first) && !is_flow(second)
     }
 
     /// Returns the index of the unit of a class in the resource vector.
-    pub fn unit(&self, class: SchedClass) -> usize {
+    pub fn unit_index(&self, class: SchedClass) -> usize {
         self.classes[class.index()].0
     }
 
-    /// Returns the number of cycles that an instruction of a class occupies its unit.
+    /// Returns the number of cycles for which an instruction of a class occupies its unit.
     pub fn cycles(&self, class: SchedClass) -> i32 {
         self.classes[class.index()].1
     }
@@ -252,7 +254,7 @@ impl ClassRegisters {
 struct CurrentInstCost {
     /// Cost of the operands of the instruction at the last evaluation, in registers.
     cost: i32,
-    /// Change of the number of live registers of the block by the current instruction, as far as its operands have been processed.
+    /// Change of the number of live registers by the instruction, as found by the steps so far.
     pressure: i32,
 }
 
@@ -268,7 +270,7 @@ pub(crate) struct ResourceTracker {
 /// The information that is needed to remove the last instruction again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct UndoRecord {
-    /// The contents of the resource slot before the instruction was added.
+    /// The resource usage of the block before the instruction was added.
     before: BlockResourceUsage,
     /// The registers that the instruction reads for the last time, as pairs of register class and register number. Undoing the instruction
     /// makes them live again.
@@ -279,8 +281,9 @@ pub(crate) struct UndoRecord {
 
 impl ResourceTracker {
     /// Performs one step of adding an instruction, with the current set of consumed registers. Returns a change for each unit: cycles for
-    /// [`CostMode::Own`], registers for [`CostMode::Differential`]. [`CostMode::Pressure`] updates the slot instead and returns zeros.
-    pub(crate) fn evaluate_cost_step(&mut self, needs: &ResourceNeeds, mode: CostMode, slot: &mut BlockResourceUsage) -> ResourceVector {
+    /// [`CostMode::Own`], registers for [`CostMode::Differential`]. [`CostMode::Pressure`] instead updates the pressure in `usage`, the
+    /// resource usage of the block, and returns zeros.
+    pub(crate) fn evaluate_cost_step(&mut self, needs: &ResourceNeeds, mode: CostMode, usage: &mut BlockResourceUsage) -> ResourceVector {
         let mut answer = [0; UNITS];
         match mode {
             CostMode::Own => {
@@ -295,17 +298,17 @@ impl ResourceTracker {
                 self.current_inst.cost = now;
                 answer[needs.unit] = change;
             }
-            CostMode::Pressure => slot.add_pressure(self.current_inst.pressure),
+            CostMode::Pressure => usage.add_pressure(self.current_inst.pressure),
         }
         answer
     }
 
     /// Adds an instruction to the resource usage of a block in three steps ([`CostMode`]), and returns the information that removes it
     /// again.
-    pub(crate) fn schedule(&mut self, needs: &ResourceNeeds, slot: &mut BlockResourceUsage) -> UndoRecord {
-        let mut undo = UndoRecord { before: *slot, consumed: Vec::new(), revived: Vec::new() };
-        let own = self.evaluate_cost_step(needs, CostMode::Own, slot);
-        add_elementwise(&mut slot.usage, &own);
+    pub(crate) fn schedule(&mut self, needs: &ResourceNeeds, usage: &mut BlockResourceUsage) -> UndoRecord {
+        let mut undo = UndoRecord { before: *usage, consumed: Vec::new(), revived: Vec::new() };
+        let own = self.evaluate_cost_step(needs, CostMode::Own, usage);
+        add_elementwise(&mut usage.usage, &own);
         for operand in needs.operands.iter().filter(|operand| !operand.written && operand.last_use) {
             if let Some((class, index)) = operand.register.class_and_index()
                 && self.consumed.insert(class, index)
@@ -313,9 +316,9 @@ impl ResourceTracker {
                 undo.consumed.push((class, index));
             }
         }
-        let released = self.evaluate_cost_step(needs, CostMode::Differential, slot);
-        add_elementwise(&mut slot.delta, &released);
-        self.evaluate_cost_step(needs, CostMode::Pressure, slot);
+        let released = self.evaluate_cost_step(needs, CostMode::Differential, usage);
+        add_elementwise(&mut usage.delta, &released);
+        self.evaluate_cost_step(needs, CostMode::Pressure, usage);
         for operand in needs.operands.iter().filter(|operand| operand.written) {
             if let Some((class, index)) = operand.register.class_and_index()
                 && self.consumed.contains(class, index)
@@ -328,14 +331,14 @@ impl ResourceTracker {
     }
 
     /// Removes the instruction that was added last.
-    pub(crate) fn undo(&mut self, undo: UndoRecord, slot: &mut BlockResourceUsage) {
+    pub(crate) fn undo(&mut self, undo: UndoRecord, usage: &mut BlockResourceUsage) {
         for (class, index) in undo.revived {
             self.consumed.insert(class, index);
         }
         for (class, index) in undo.consumed {
             self.consumed.remove(class, index);
         }
-        *slot = undo.before;
+        *usage = undo.before;
     }
 
     /// Returns the number of registers that an instruction reads, consumed registers excluded, each register once; at most
@@ -398,41 +401,41 @@ mod tests {
                 last_use: !access.written && access.file == RegFile::General && last.contains(&number),
             })
         });
-        ResourceNeeds { unit: costs.unit(class), cycles: costs.cycles(class), operands: operands.collect() }
+        ResourceNeeds { unit: costs.unit_index(class), cycles: costs.cycles(class), operands: operands.collect() }
     }
 
     #[test]
     fn an_instruction_costs_cycles_on_its_unit() {
-        let mut slot = BlockResourceUsage::default();
+        let mut usage = BlockResourceUsage::default();
         let mut resources = ResourceTracker::default();
-        resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[]), &mut slot);
-        resources.schedule(&needs_of("MUFU.RCP R4, R5", &[]), &mut slot);
-        assert_eq!((slot.usage[Unit::Fma.index()], slot.usage[Unit::Special.index()]), (1, 8));
-        assert_eq!(slot.usage.iter().sum::<i32>(), 9);
+        resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[]), &mut usage);
+        resources.schedule(&needs_of("MUFU.RCP R4, R5", &[]), &mut usage);
+        assert_eq!((usage.usage[Unit::Fma.index()], usage.usage[Unit::Special.index()]), (1, 8));
+        assert_eq!(usage.usage.iter().sum::<i32>(), 9);
         assert_eq!(costs("sm_86").cycles(SchedClass::of(&parse("DADD R0, R2, R4").unwrap())), 64);
     }
 
     #[test]
     fn pressure_counts_last_uses_and_results() {
-        let mut slot = BlockResourceUsage::default();
+        let mut usage = BlockResourceUsage::default();
         let mut resources = ResourceTracker::default();
-        resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[1, 2]), &mut slot);
-        assert_eq!(slot.delta[Unit::Fma.index()], -2);
-        assert_eq!(slot.pressure(), -1);
+        resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[1, 2]), &mut usage);
+        assert_eq!(usage.delta[Unit::Fma.index()], -2);
+        assert_eq!(usage.pressure(), -1);
         assert!(resources.consumed.contains(1, 1) && resources.consumed.contains(1, 2) && !resources.consumed.contains(1, 3));
         // A register that is already consumed is not released a second time.
-        resources.schedule(&needs_of("FADD R7, R1, R3", &[1, 3]), &mut slot);
-        assert_eq!(slot.delta[Unit::Fma.index()], -3);
+        resources.schedule(&needs_of("FADD R7, R1, R3", &[1, 3]), &mut usage);
+        assert_eq!(usage.delta[Unit::Fma.index()], -3);
     }
 
     /// Mode 2 gives the change of the operand cost since its last evaluation, so a second evaluation without a change gives zero.
     #[test]
     fn mode_2_is_zero_if_nothing_changed() {
-        let (mut slot, mut resources) = (BlockResourceUsage::default(), ResourceTracker::default());
+        let (mut usage, mut resources) = (BlockResourceUsage::default(), ResourceTracker::default());
         let product = needs_of("FFMA R0, R1, R2, R3", &[1]);
-        resources.evaluate_cost_step(&product, CostMode::Own, &mut slot);
+        resources.evaluate_cost_step(&product, CostMode::Own, &mut usage);
         resources.consumed.insert(1, 1);
-        let mut difference = || resources.evaluate_cost_step(&product, CostMode::Differential, &mut slot)[Unit::Fma.index()];
+        let mut difference = || resources.evaluate_cost_step(&product, CostMode::Differential, &mut usage)[Unit::Fma.index()];
         assert_eq!((difference(), difference()), (-1, 0));
     }
 
@@ -468,39 +471,39 @@ mod tests {
 
     #[test]
     fn differential_cost_is_relative_to_the_own_cost() {
-        let mut slot = BlockResourceUsage::default();
+        let mut usage = BlockResourceUsage::default();
         let mut resources = ResourceTracker::default();
         let sum = needs_of("FFMA R0, R1, R2, R3", &[]);
-        assert_eq!(resources.evaluate_cost_step(&sum, CostMode::Own, &mut slot)[Unit::Fma.index()], 1);
-        assert_eq!(resources.evaluate_cost_step(&sum, CostMode::Differential, &mut slot), [0; UNITS]);
+        assert_eq!(resources.evaluate_cost_step(&sum, CostMode::Own, &mut usage)[Unit::Fma.index()], 1);
+        assert_eq!(resources.evaluate_cost_step(&sum, CostMode::Differential, &mut usage), [0; UNITS]);
         resources.consumed.insert(1, 2);
-        assert_eq!(resources.evaluate_cost_step(&sum, CostMode::Differential, &mut slot)[Unit::Fma.index()], -1);
-        assert_eq!(resources.evaluate_cost_step(&sum, CostMode::Pressure, &mut slot), [0; UNITS]);
-        assert_eq!(slot.pressure(), 0);
-        assert_eq!((slot.usage, slot.delta), ([0; UNITS], [0; UNITS]));
+        assert_eq!(resources.evaluate_cost_step(&sum, CostMode::Differential, &mut usage)[Unit::Fma.index()], -1);
+        assert_eq!(resources.evaluate_cost_step(&sum, CostMode::Pressure, &mut usage), [0; UNITS]);
+        assert_eq!(usage.pressure(), 0);
+        assert_eq!((usage.usage, usage.delta), ([0; UNITS], [0; UNITS]));
     }
 
     #[test]
     fn undo_restores_the_state() {
-        let mut slot = BlockResourceUsage::default();
+        let mut usage = BlockResourceUsage::default();
         let mut resources = ResourceTracker::default();
-        resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[2]), &mut slot);
-        let (before, consumed) = (slot, resources.consumed.clone());
-        let undo = resources.schedule(&needs_of("FFMA R2, R0, R1, R3", &[0, 1]), &mut slot);
-        assert_ne!(slot, before);
-        resources.undo(undo, &mut slot);
-        assert_eq!((slot, &resources.consumed), (before, &consumed));
+        resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[2]), &mut usage);
+        let (before, consumed) = (usage, resources.consumed.clone());
+        let undo = resources.schedule(&needs_of("FFMA R2, R0, R1, R3", &[0, 1]), &mut usage);
+        assert_ne!(usage, before);
+        resources.undo(undo, &mut usage);
+        assert_eq!((usage, &resources.consumed), (before, &consumed));
     }
 
     #[test]
     fn a_consumed_register_that_is_written_again_is_not_consumed() {
-        let mut slot = BlockResourceUsage::default();
+        let mut usage = BlockResourceUsage::default();
         let mut resources = ResourceTracker::default();
-        resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[2]), &mut slot);
+        resources.schedule(&needs_of("FFMA R0, R1, R2, R3", &[2]), &mut usage);
         assert!(resources.consumed.contains(1, 2));
-        let undo = resources.schedule(&needs_of("FADD R2, R1, R3", &[]), &mut slot);
+        let undo = resources.schedule(&needs_of("FADD R2, R1, R3", &[]), &mut usage);
         assert!(!resources.consumed.contains(1, 2));
-        resources.undo(undo, &mut slot);
+        resources.undo(undo, &mut usage);
         assert!(resources.consumed.contains(1, 2));
     }
 }

@@ -3,9 +3,9 @@
 //! Input: a function on physical registers and the number of resident warps per warp scheduler. Output: a [`Score`] in cycles per warp.
 //!
 //! The number of warps at run time is unknown, so the estimate covers two cases: one warp alone on its warp scheduler, where latencies
-//! dominate, and all resident warps, where functional units and issue slots can be the bottleneck. For one execution of a block, with
-//! `t` the cycles of a lone warp ([`measure_allocated_region`], which includes register banks and the operand reuse cache) and `b` the
-//! cycles for which one warp occupies the busiest unit:
+//! dominate, and all resident warps, where functional units and issue slots can be the bottleneck. For one execution of a block, with `t`
+//! the cycles of a lone warp ([`measure_allocated_region`], which includes register banks and the operand reuse cache) and `b` the cycles
+//! for which one warp occupies the busiest unit, or its issue slots if they are more:
 //!
 //! ```text
 //! alone  = max(t, b)
@@ -66,7 +66,7 @@ pub(crate) fn busiest_unit_cycles(items: &[Item], costs: &ResourceCosts) -> f64 
     let mut busy = [0; UNITS];
     let mut issued = 0;
     for item in items.iter().filter(|item| item.opcode.is_some()) {
-        busy[costs.unit(item.class)] += costs.cycles(item.class).max(1);
+        busy[costs.unit_index(item.class)] += costs.cycles(item.class).max(1);
         issued += 1;
     }
     f64::from(busy.into_iter().max().unwrap_or(0).max(issued))
@@ -84,7 +84,7 @@ pub fn score(function: &Function, model: &Model, costs: &ResourceCosts, warps: u
     // Start at one cycle, so that the geometric mean of an empty function is not zero.
     let mut score = Score { alone: 1.0, shared: 1.0 };
     let mut builder = GraphBuilder::new(model, from_machine::empty().registers());
-    let products = ProductRegisters::find_on_registers(function);
+    let products = ProductRegisters::find_in_allocated_code(function);
     for &block in &function.layout {
         let mut code = from_machine::empty();
         function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_allocated_inst(&mut code, function, &products, inst));

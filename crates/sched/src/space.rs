@@ -1,7 +1,7 @@
 //! The memory space that an instruction accesses, and its effect on scheduling priority.
 //!
-//! *Hot* accesses go to memory of long latency and should issue early. *Cold* accesses have a short latency and can be delayed. A latency
-//! of more than [`LONG_LATENCY_CYCLES`] is worth hiding behind other instructions.
+//! *Hot* accesses go to memory of long latency and should issue early. *Cold* accesses have a short latency and can be delayed. Generic and
+//! local accesses are neither. A latency of more than [`LONG_LATENCY_CYCLES`] is worth hiding behind other instructions.
 //!
 //! Only `oriole profile` reads the codes.
 

@@ -106,7 +106,7 @@ impl Distances {
             trace: false,
         };
         let numbers = ValueNumbers::new(function);
-        let products = ProductRegisters::find_on_values(function, &numbers);
+        let products = ProductRegisters::find_in_ssa_code(function, &numbers);
         let mut code = numbers.empty();
         let mut blocks = Vec::new();
         for &block in &function.layout {

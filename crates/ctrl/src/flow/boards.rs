@@ -3,10 +3,11 @@
 //! **Input:** the waits of [`super::waits`]. **Output:** control words with the scoreboards that instructions set and wait for.
 //!
 //! A scoreboard is a counter: an instruction that sets it increments it at issue and decrements it when its results are written, or its
-//! sources read; a wait lasts until the counter is zero. So every assignment is correct, and sharing only costs time, where a wait also
-//! waits for an instruction that it does not depend on. The algorithm is a linear scan (Poletto and Sarkar 1999) over the instructions
-//! that are waited for, the *holders* of scoreboards. The live interval of a holder extends from its issue to the last wait for it. Unlike
-//! a register allocator, it shares a resource instead of spilling. Each holder gets the scoreboard with the lowest cost:
+//! sources read; a wait lasts until the counter is zero. So every assignment is correct. Sharing a scoreboard only costs time: a wait then
+//! also lasts until instructions are done that the waiting one does not depend on. The algorithm is a linear scan (Poletto and Sarkar 1999)
+//! over the instructions that are waited for, the *holders* of scoreboards. The live interval of a holder extends from its issue to the
+//! last wait for it. Unlike a register allocator, the scan lets holders share a scoreboard instead of spilling. Each holder gets the
+//! scoreboard with the lowest cost; if several have the same cost, the first kind of this list is preferred:
 //!
 //! 1. A scoreboard whose only wait is at the same instruction as the only wait of the new holder. Sharing it costs no time, and the other
 //!    scoreboards stay free.
@@ -17,12 +18,14 @@
 //! 3. A scoreboard with other holders. If they are waited for first, that wait also lasts until the new holder is done; otherwise the wait
 //!    for the new holder also lasts until they are done. The cost is the number of cycles by which the earlier wait gets longer, estimated
 //!    from the usual latencies of the model and the distance, weighted by loop depth. It is at most the distance between the two waits if
-//!    both are executed equally often: the later wait gets shorter by what the earlier one gets longer. Latencies vary, so among equal
-//!    costs the scoreboard with the most cycles to spare is chosen, then one held by the same instruction class, which takes about as long.
+//!    both are executed equally often: the later wait gets shorter by as many cycles as the earlier one gets longer. Latencies vary, so
+//!    among equal costs the scoreboard with the most cycles to spare is chosen, then one whose last holder has the same instruction class,
+//!    because it takes about as long.
 //!
-//! The price makes loads whose results are read at about the same place share a scoreboard, so that those with other uses stay separate.
-//! Of 16 loads, each of which overwrites the address of the one before it, the results share one scoreboard and the addresses get others;
-//! otherwise five results would occupy all but one, and each wait for an address would last until a result arrives.
+//! Because of the price, loads whose results are read at about the same position share a scoreboard, and the others stay free for loads
+//! whose results are read elsewhere. Example: each of 16 loads overwrites the address register of the load before it. With the price, the
+//! results share one scoreboard, and the reads of the address registers get others. Without it, five results would occupy all scoreboards
+//! but one, and each wait for the read of an address register would last until a result arrives.
 //!
 //! The four heuristics of the published description of ptxas (oldest free scoreboard, same kind, distance, no conflicts) are special cases
 //! of this cost.
@@ -33,14 +36,15 @@
 //! 0   LDG R0        SB0: free
 //! 1   LDG R1        SB1: free
 //! 2   LDG R2        SB1: cost 0, because this load is done long before the next wait for SB1, at 40
-//!                   (SB0 would cost 26 cycles: the wait at 4 would last until this load is done)
+//!                   (SB0 would cost 4 cycles: the wait at 4 would last until this load is done, in cycle 34 instead of 30)
 //! 4   IADD3 R8, R0      waits for SB0
 //! 40  IADD3 R9, R1      waits for SB1
 //! 50  IADD3 R10, R2     would wait for SB1, but SB1 was waited for at 40 and not set since: the wait is dropped
 //! ```
 //!
 //! A holder that is waited for in the next iteration of a loop is live to the end of the loop, and again from the start of the loop to the
-//! wait. It gets its scoreboard when the scan reaches the start of the loop, so that the holders that come before it in the loop avoid it.
+//! wait. It gets its scoreboard when the scan reaches the start of the loop, so that the holders before it in the loop avoid this
+//! scoreboard.
 //!
 //! At the end, `remove_implied_waits` removes waits for scoreboards that were already waited for on all paths.
 //!
@@ -64,11 +68,11 @@ use super::waits::{Wait, WaitedEvent};
 const CYCLES_PER_INST: i64 = 2;
 /// Estimated latency in cycles of an instruction for which the hardware model has none.
 const DEFAULT_LATENCY_CYCLES: i64 = 30;
-/// Maximum price of a free scoreboard, in cycles: the price if only one is free and at least [`FULL_PRICE_HOLDERS`] holders have to share. With
-/// n free scoreboards, the price of each is one n-th.
+/// Maximum price of a free scoreboard, in cycles: the price if only one is free and at least [`FULL_PRICE_HOLDERS`] holders have to share.
+/// With n free scoreboards, the price of each is one n-th.
 const LAST_SCOREBOARD_PRICE_CYCLES: i64 = 24;
-/// Number of holders that have to share at which the price of a free scoreboard reaches its maximum. With fewer, the price is proportional to
-/// their number.
+/// Number of holders that have to share at which the price of a free scoreboard reaches its maximum. With fewer, the price is proportional
+/// to their number.
 const FULL_PRICE_HOLDERS: usize = 12;
 
 /// An instruction that holds a scoreboard from its issue until other instructions have waited for one of its events: results written, or
@@ -107,7 +111,7 @@ impl ScoreboardHolder<'_> {
 struct ScoreboardState {
     /// Positions of the instructions that wait for this scoreboard, nearest first; empty if the scoreboard is free.
     waits_at: BinaryHeap<Reverse<usize>>,
-    /// Estimated cycle in which the scoreboard is released: the last instruction that holds it is done.
+    /// Estimated cycle in which the scoreboard is released, because all instructions that hold it are done.
     ready_cycle: i64,
     /// Scheduling class of the last instruction that got the scoreboard; `None` before the first one.
     class: Option<SchedClass>,
@@ -137,8 +141,8 @@ pub(crate) fn assign_scoreboards(
     let mut controls = vec![Control::default(); inst_accesses.len()];
     let (counted, pinned) = pin_named_scoreboards(code, inst_accesses, rules, &mut controls);
     let without = |mask: u8| (0..rules.scoreboards).filter(|index| mask >> index & 1 == 0).collect::<Vec<usize>>();
-    // If a `DEPBAR` waits on every scoreboard, those that no `LDGDEPBAR` or `UTMACMDFLUSH` sets may still be assigned: the `DEPBAR` then
-    // only waits longer.
+    // If every scoreboard is named by a `DEPBAR`, those that no `LDGDEPBAR` or `UTMACMDFLUSH` sets may still be assigned: their `DEPBAR`
+    // then only waits longer.
     let assignable = [without(counted | pinned), without(pinned)].into_iter().find(|list| !list.is_empty()).unwrap_or_default();
     let holders: Vec<ScoreboardHolder<'_>> = waits
         .chunk_by(|one, two| (one.first, one.event) == (two.first, two.event))
@@ -305,7 +309,7 @@ struct ScoreboardScan<'a> {
     holder_positions: Vec<usize>,
 }
 
-/// What the choice of a scoreboard depends on, for a new holder (an instruction that others wait for).
+/// The properties of a new holder (an instruction that others wait for) that the choice of its scoreboard depends on.
 struct CandidateHolder {
     /// Position of the first wait for the holder.
     next_wait: usize,
@@ -347,8 +351,8 @@ impl ScoreboardScan<'_> {
         index
     }
 
-    /// Returns the price, in cycles weighted by executions, of assigning a free scoreboard to a holder at position `from` whose first wait is at
-    /// `next`: 0 if the other free scoreboards are enough for all holders in between.
+    /// Returns the price, in cycles weighted by executions, of assigning a free scoreboard to a holder at position `from` whose first wait
+    /// is at `next`: 0 if the other free scoreboards are enough for all holders in between.
     fn free_scoreboard_price(&self, from: usize, next: usize) -> i64 {
         let free = self.assignable.iter().filter(|&&index| self.boards[index].waits_at.is_empty()).count();
         let started = |position: usize| self.holder_positions.partition_point(|&start| start < position);
@@ -375,23 +379,23 @@ impl ScoreboardScan<'_> {
         }
         // If two instructions share a scoreboard, the earlier of their two waits lasts until both are done. `late` is the number of cycles
         // by which it gets longer.
-        let (place, later) = (theirs.min(next), theirs.max(next));
+        let (earlier, later) = (theirs.min(next), theirs.max(next));
         let (own, other) =
             if theirs < next { (board.ready_cycle, candidate.ready_cycle) } else { (candidate.ready_cycle, board.ready_cycle) };
-        let mut late = other - own.max(place as i64 * CYCLES_PER_INST);
-        let weight = self.cycle_weight(place);
+        let mut late = other - own.max(earlier as i64 * CYCLES_PER_INST);
+        let weight = self.cycle_weight(earlier);
         if weight == self.cycle_weight(later) {
-            late = late.min((later - place) as i64 * CYCLES_PER_INST);
+            late = late.min((later - earlier) as i64 * CYCLES_PER_INST);
         }
         (late.max(0).saturating_mul(weight), 2, late, other_kind, board.free_since)
     }
 
     /// Returns the weight of a cycle at a position of the code: the assumed number of executions, which is the assumed trip count of loops
-    /// to the power of the loop depth.
-    fn cycle_weight(&self, place: usize) -> i64 {
+    /// to the power of the loop depth (limited to `loop_levels`).
+    fn cycle_weight(&self, earlier: usize) -> i64 {
         let facts = &self.rules.facts;
         let model = LoopModel { trip_count: facts.loop_weight, max_depth: facts.loop_levels };
         // The cast is exact up to 2^53 and saturates beyond 2^63; only an unusual hardware profile reaches such values.
-        model.executions(self.control_flow.depth(place)) as i64
+        model.executions(self.control_flow.depth(earlier)) as i64
     }
 }

@@ -5,7 +5,7 @@
 //! extended to contain both. Only execution weights, the choice of scoreboards and the placement of stalls depend on loops, never
 //! correctness.
 //!
-//! Cost: O(n log n) in the number of back edges, linear in the rest.
+//! Cost: O(n log n) in the number of back edges, and linear in the length of the code.
 
 use super::machine_code::MachineCode;
 
@@ -196,8 +196,8 @@ impl Worklist {
         }
     }
 
-    /// Removes and returns the next queued block after the last one taken or, if there is none, the first queued block; `None` if the
-    /// worklist is empty.
+    /// Removes and returns the next queued block of the current sweep or, if there is none, the first queued block; `None` if the worklist
+    /// is empty.
     pub fn pop(&mut self) -> Option<usize> {
         loop {
             while self.next_block < self.is_queued.len() {

@@ -17,8 +17,8 @@ pub struct StallAndWaitReasons {
 }
 
 impl StallAndWaitReasons {
-    /// Returns, for each instruction, the waits for other instructions that it makes before its issue. `instructions` is the number of
-    /// instructions of the code.
+    /// Returns, for each instruction, the waits in which it is the instruction that waits. `instructions` is the number of instructions of
+    /// the code.
     pub fn waits_by_waiting_inst(&self, instructions: usize) -> Vec<Vec<Wait>> {
         let mut sorted = vec![Vec::new(); instructions];
         for wait in &self.waits {
@@ -59,10 +59,10 @@ pub fn describe_wait(wait: &Wait, second: &Instruction, first: &str) -> String {
         WaitCause::Register(kind, register) => {
             format!("{} {} of {first}", dependence_verb(kind, register, second), register_name(register))
         }
-        WaitCause::ControlTransfer => format!("hands over; waits for {what} {first}"),
+        WaitCause::ControlTransfer => format!("transfers control; waits for {what} {first}"),
         WaitCause::Fence => format!("waits for the fence {first}"),
         WaitCause::TensorLoads => format!("waits for {what} {first}, a load from tensor memory"),
-        WaitCause::Acquire => format!("drops what L1 holds; waits for {what} {first}"),
+        WaitCause::Acquire => format!("invalidates the L1 cache; waits for {what} {first}"),
         WaitCause::TooManyInFlight => format!("too many are in flight; waits for {what} {first}"),
     }
 }
@@ -79,7 +79,7 @@ pub fn describe_stall(cause: StallCause, second: Option<&Instruction>, second_na
         StallCause::Scoreboard { board, .. } => format!("{second_name} waits for SB{board}, which {first} has just set"),
         StallCause::Barrier { .. } => format!("{second_name} must not pass the barrier {first}"),
         StallCause::Unit { cycles, .. } => format!("{second_name} goes to the unit that {first} keeps busy: {cycles} cycles"),
-        StallCause::ControlTransfer { .. } => format!("{second_name} hands over; {first} has to be done"),
+        StallCause::ControlTransfer { .. } => format!("{second_name} transfers control; {first} has to be complete"),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Collects the register accesses of an instruction, and its properties that scoreboards depend on. Each access has a *port* of the
-//! hardware model: the way in which an instruction class accesses a register, on which latencies depend.
+//! hardware model: the way in which an instruction class accesses a register. Latencies depend on the ports of both accesses.
 
 use oriole_hardware::{Classes, ControlRules, DependenceKind, LatencyRequirement, Model, Port, SchedClass};
 use oriole_isa::{AccessPlace, Instruction, Opcode, OperandValue, RegFile, accesses};
@@ -46,7 +46,8 @@ pub enum AdditionalWaits {
     Everything,
     /// Loads and atomic operations, because the instruction invalidates a cache for an acquire, which must not happen before they are done.
     Loads,
-    /// Loads from tensor memory, because the instruction is a `NOP` that implements `tcgen05.wait::ld`, as in the output of ptxas.
+    /// Loads from tensor memory, because the instruction is a `NOP`: `tcgen05.wait::ld` becomes a `NOP` that waits for them, as in the
+    /// output of ptxas. Every other `NOP` waits too, because it looks the same.
     TensorLoads,
     /// Asynchronous matrix products, until at most this number of their groups (`wgmma.commit_group`) is in flight. The hardware does this
     /// without a scoreboard.
@@ -105,7 +106,7 @@ pub struct InstAccesses {
     /// Whether the encoding form of the instruction can name a read barrier.
     pub can_set_read_barrier: bool,
     /// The in-flight instructions that the instruction waits for, in addition to those that it depends on through registers.
-    pub drain: AdditionalWaits,
+    pub additional_waits: AdditionalWaits,
     /// Whether the next instruction has to wait until this one is complete, even without a register dependence.
     pub is_fence: bool,
     /// Whether the instruction is a load or atomic operation that an acquire has to wait for, even without a destination register.
@@ -120,7 +121,7 @@ pub struct InstAccesses {
     pub read_group: Option<u8>,
 }
 
-/// Opcodes of global and generic loads and atomic operations, which have to be done before an acquire invalidates the L1 cache.
+/// Opcodes of global and generic loads and atomic operations, which have to be done before an acquire invalidates a cache.
 const LOADS_BEFORE_ACQUIRE: [Opcode; 4] = [Opcode::LD, Opcode::LDG, Opcode::ATOM, Opcode::ATOMG];
 
 impl InstAccesses {
@@ -145,7 +146,7 @@ impl InstAccesses {
             late_reads: false,
             can_set_write_barrier: instruction.may_set_write_barrier() && !instruction.opcode.is_warpgroup_product(),
             can_set_read_barrier: instruction.may_set_read_barrier() && !instruction.opcode.is_warpgroup_product(),
-            drain: additional_waits_of(instruction, wants.waits_for_all_in_flight),
+            additional_waits: additional_waits_of(instruction, wants.waits_for_all_in_flight),
             is_fence: wants.next_waits || changes_shared_barrier(instruction),
             is_load: LOADS_BEFORE_ACQUIRE.contains(&instruction.opcode),
             ends_group: ends_product_group(instruction),
@@ -199,7 +200,7 @@ impl InstAccesses {
 
     /// Returns whether this is `WARPGROUP.ARRIVE`, the fence between ordinary accesses and matrix products of a warpgroup.
     fn is_product_fence(&self) -> bool {
-        self.opcode == Opcode::WARPGROUP && self.drain == AdditionalWaits::Nothing
+        self.opcode == Opcode::WARPGROUP && self.additional_waits == AdditionalWaits::Nothing
     }
 
     /// Returns whether two instructions have opposite guards on the same predicate. Unless the predicate is written in between, no thread

@@ -5,12 +5,13 @@
 //! The cache is not coherent: the next instruction that reads the same register through the slot gets the value kept there, even if the
 //! register has been written since. So a flag is set only if the next user of the cache entry is known, and
 //!
-//! - both instructions read through the same cache (`reuse_caches` in `control.tbl`) and are in the same straight-line code;
+//! - both instructions read through the same cache (`reuse_caches` in `control.tbl`), are in the same straight-line code, and are at most
+//!   `reuse_distance` instructions apart;
 //! - the second one reads the same registers through the same slot, and neither the first one nor an instruction in between writes them;
 //! - the first one has no guard: with a false guard it would keep nothing.
 //!
 //! A slot has one entry for each register bank, so an even and an odd register can be kept at the same time; a pair of registers takes both
-//! entries. An instruction uses the entries of its slots even if its guard is false, and keeps nothing there unless it is marked itself.
+//! entries. An instruction uses up the entries of its slots even if its guard is false. It leaves new entries only if it is marked itself.
 //!
 //! Values are lost when another warp issues, so no flag is set across a yield; a flag there would be useless but harmless. Diverged threads
 //! of a warp share the caches. So no flag is set across branches and synchronization of threads either: other threads of the warp might
@@ -35,7 +36,8 @@ use super::reg_access::{CachedRead, InstAccesses, Register, register_file_of};
 /// Number of operand slots of a reuse cache.
 const OPERAND_SLOT_COUNT: usize = 4;
 
-/// A read of consecutive registers through an operand slot of a reuse cache, if no instruction has written the registers since.
+/// A read of consecutive registers through an operand slot of a reuse cache. It is forgotten when an instruction writes one of the
+/// registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SlotRead {
     /// Position of the reading instruction in the code.
@@ -56,8 +58,8 @@ struct ReuseCacheEntries<'r> {
 }
 
 impl ReuseCacheEntries<'_> {
-    /// Returns the place of the last read through one cache entry: the entry for the bank of `register` in operand slot `slot` of reuse
-    /// cache `cache`.
+    /// Returns the element of `last_reads` for one cache entry: that for the bank of `register` in operand slot `slot` of reuse cache
+    /// `cache`.
     fn entry_mut(&mut self, cache: u8, slot: u8, register: Register) -> &mut Option<SlotRead> {
         let banks = self.rules.facts.register_banks as usize;
         let place = (usize::from(cache) * OPERAND_SLOT_COUNT + usize::from(slot)) * banks;
@@ -65,7 +67,7 @@ impl ReuseCacheEntries<'_> {
     }
 
     /// Records a read of registers through an operand slot; later instructions can reuse what it read if `is_kept` is true. Returns the
-    /// previous read through the same cache entries; `None` if the previous read through any of them was of other registers.
+    /// previous read of the same registers if all their cache entries still have it, and `None` otherwise.
     fn record_read(&mut self, cache: u8, slot: u8, new: SlotRead, is_kept: bool) -> Option<SlotRead> {
         let mut found = Some(None);
         for register in new.first..new.first + new.count {
@@ -115,13 +117,13 @@ pub(crate) fn set_reuse_flags(
 }
 
 /// Returns whether an instruction may change which threads of the warp are active. Newly active threads would read the values that the
-/// threads active before left in the reuse cache.
+/// previously active threads left in the reuse cache.
 fn may_change_active_threads(opcode: Opcode) -> bool {
     opcode.properties().pipe == Pipe::Branch && !matches!(opcode, Opcode::BSSY | Opcode::NOP)
 }
 
 /// Records the reads of an instruction through operand slots of a reuse cache. Where the previous read through a slot was of the same
-/// registers, sets the reuse flag of that earlier instruction.
+/// registers, and at most `reuse_distance` instructions earlier, sets the reuse flag of the earlier instruction.
 fn record_slot_reads(inst: &InstAccesses, number: usize, cache: u8, entries: &mut ReuseCacheEntries<'_>, controls: &mut [Control]) {
     for &CachedRead { reuse_slot: slot, first, count } in &inst.cached_reads {
         let new = SlotRead { inst: number, first, count };

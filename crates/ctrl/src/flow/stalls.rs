@@ -10,8 +10,8 @@
 //!
 //! In two cases it is cheaper to lengthen another stall than the one directly before the second instruction:
 //!
-//! - the stall before an earlier instruction that waits for a scoreboard, if it usually waits at least as long: the cycles pass while the
-//!   warp would wait anyway;
+//! - the stall before an earlier instruction that waits for a scoreboard, if that wait usually lasts at least as long as the missing
+//!   cycles: they pass while the warp would wait anyway;
 //! - the stall before a loop, for latencies that start outside of the loop: there the cycles are spent once, and not in every iteration.
 //!
 //! Example; a predicate can be used as a guard 13 cycles after the comparison that writes it:
@@ -23,13 +23,14 @@
 //! 3  @P0 IADD3 R7, R5, R5      issues at least 13 cycles after 1
 //! ```
 //!
-//! Besides register dependences, there are four reasons for stalls:
+//! Besides register dependences, there are five reasons for stalls:
 //!
 //! - A unit is busy for some cycles with each instruction. The hardware would delay the next one by itself; but then later stalls, which
 //!   were computed without that delay, would be longer than necessary.
 //! - An instruction that waits for a scoreboard sees it only some cycles after it was set.
 //! - After a thread-block barrier (`BAR`), only arithmetic that overwrites no general register may issue for some cycles.
 //! - Some opcodes need a minimum stall, regardless of the next instruction.
+//! - Before control is transferred to code that was compiled separately, such as a callee, all results of fixed latency must be written.
 //!
 //! Hennessy and Gross 1983 ("Postpass Code Optimization of Pipeline Constraints") describe the same task for a machine without interlocks:
 //! the latest accesses of each register are tracked with their age, and `NOP`s are inserted where an age is too low. The departures: the
@@ -58,8 +59,9 @@ mod causes;
 mod events;
 mod walker;
 
-/// For hardware with dual issue: finds pairs of consecutive instructions on different units without a minimum stall, and sets the stall of
-/// the first one to 0, so that both issue in one cycle. If latencies do not allow that, the stall is lengthened again later.
+/// For hardware with dual issue: finds pairs of consecutive independent instructions that use different units other than the branch unit,
+/// if neither needs a longer minimum stall than usual and the second one waits for no scoreboard. Sets the stall of the first one to 0, so
+/// that both issue in one cycle. If latencies do not allow that, the stall is lengthened again later.
 fn allow_dual_issue(code: &MachineCode<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) {
     let may_dual_issue = |inst: &InstAccesses| {
         let wants = rules.requirements(inst.opcode);
@@ -116,8 +118,8 @@ pub(crate) fn compute_stalls(
         let mut entry = BlockEndState::new();
         let enters_loop = |before: u32| control_flow.depth_of_block(before as usize) < control_flow.depth_of_block(block);
         if left[block].is_none() && control_flow.predecessors[block].iter().any(|&before| enters_loop(before)) {
-            // At the first visit to a loop, the stalls that the loop needs by itself are set. Otherwise `lengthen_before_loop` would add
-            // cycles before the loop that stalls of the loop cover anyway.
+            // At the first visit to a loop, the stalls that its first block needs by itself are set. Otherwise `lengthen_before_loop` would
+            // add cycles before the loop that these stalls cover anyway.
             walker.walk_block(block, &entry);
         }
         for &before in &control_flow.predecessors[block] {

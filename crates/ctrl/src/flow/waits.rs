@@ -32,11 +32,11 @@
 //! which is correct, because waiting too early only costs time, and bounds the size of the states.
 //!
 //! Departure: the published description of ptxas has separate passes for write-after-read hazards (before and after phase 120) and for
-//! texture instructions (phase 114). Here all three kinds of dependence and all units are one analysis, so nothing is repaired later.
+//! texture instructions (phase 114). Here one analysis handles all three kinds of dependence and all units, so nothing is repaired later.
 //!
 //! Cost: each register has a short list of in-flight accesses (at most `MAX_IN_FLIGHT_PER_REGISTER`). Stale entries are removed when the
 //! list is visited, so one walk is linear in the length of the code. The number of walks depends on the nesting of loops. States with too
-//! many instructions in flight are reduced (`MAX_INSTS_CARRIED_INTO_BLOCK`, `MAX_CARRIED_PER_REGISTER`).
+//! many instructions in flight are reduced (`MAX_INSTS_CARRIED_INTO_BLOCK`, `ACCESSES_KEPT_PER_REGISTER`).
 
 use oriole_hardware::Model;
 

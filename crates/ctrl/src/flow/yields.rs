@@ -4,9 +4,9 @@
 //!
 //! - An instruction of fixed latency yields if its stall is at least 3 cycles. During a shorter stall another warp could do little.
 //! - If the warp has not yielded for 10 cycles, a stall of 2 cycles yields too.
-//! - Instructions of variable latency, `BAR`, branches and other opcodes with a minimum stall do not yield at these thresholds.
+//! - These two rules do not apply to instructions of variable latency, `BAR`, branches and other opcodes with a minimum stall.
 //! - A stall of 12 cycles or more always yields: without the flag it lasts only a cycle or two (measured).
-//! - A branch to itself yields, so that other warps can make progress.
+//! - A branch to itself yields, so that other warps can make progress. `ERRBAR` always yields.
 //!
 //! The published description of ptxas has a threshold of 4 and yields at branches; the output of ptxas does neither.
 

@@ -1,9 +1,9 @@
 //! Gives every assignment of a PTX register a machine instruction, for debuggers.
 //!
-//! Selection ends an assignment with a `COPY` into the value of the PTX register; SSA construction deletes the copy. If the same PTX
-//! statement computes the copied value, that computation marks the assignment. Otherwise (`mov.u32 %r1, %r5`, a parameter that arrives in a
-//! register, the result of a call) no instruction would be left: a debugger could not stop at the statement, and nothing would tell from
-//! which address on the PTX register has its new value. [`run`] inserts moves there. ptxas does the same.
+//! Instruction selection ends an assignment with a `COPY` into the value of the PTX register; SSA construction deletes the copy. If the
+//! same PTX statement computes the copied value, that computation marks the assignment. Otherwise (`mov.u32 %r1, %r5`, a parameter that
+//! arrives in a register, the result of a call) no instruction would be left. A debugger could not stop at the statement, and could not
+//! know the address after which the PTX register has its new value. [`run`] inserts moves there. ptxas does the same.
 //!
 //! A guarded assignment becomes a guarded move into a new value, tied to the old value of the PTX register, and a copy of the new value
 //! without guard. The result of the move is the current value of the PTX register whether the guard holds or not:
@@ -21,8 +21,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The truth table of `PLOP3` for the conjunction of its sources. If two of them are `PT`, the result is the third one.
 const PLOP3_AND_TABLE: i64 = 0x80;
 
-/// Inserts a move for each assignment to a PTX register that would otherwise leave no machine instruction at which a debugger can stop.
-/// `registers` maps each PTX register to its value in the IR. The function is not in SSA form yet.
+/// Inserts a move for each assignment to a PTX register that would otherwise leave no machine instruction at which a debugger can stop, and
+/// for each guarded assignment. `registers` maps each PTX register to its value in the IR. The function is not in SSA form yet.
 pub fn run(function: &mut Function, registers: &FxHashMap<RegisterId, Value>) {
     let variables: FxHashSet<Value> = registers.values().copied().collect();
     let computed = find_computing_insts(function);

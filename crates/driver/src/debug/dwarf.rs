@@ -46,7 +46,7 @@ struct CopiedSection<'a> {
     size_bytes: i64,
 }
 
-/// What a label or name in a debug section means in the cubin.
+/// The meaning in the cubin of a label or name in a debug section.
 #[derive(Clone, PartialEq, Eq)]
 enum ResolvedName {
     /// An address: name of a symbol, and offset in bytes.
@@ -61,8 +61,8 @@ enum ResolvedName {
     Number(i64),
 }
 
-/// Returns the debug sections of the PTX to copy: all of them, or only the strings with names of inlined functions if only line tables are
-/// requested.
+/// Returns the debug sections of the PTX to copy: all of them except the line table, which is written anew, or only the strings with names
+/// of inlined functions if only line tables are requested.
 pub fn copied_sections<'a>(program: &ProgramCompilation<'a>, debug: &DebugInfo) -> CopiedSections<'a> {
     let mut carried = CopiedSections { modules: program.modules.to_vec(), sections: Vec::new(), labels: FxHashMap::default() };
     for number in 0..debug.texts.len().min(program.modules.len()) {
@@ -141,7 +141,7 @@ impl<'a> CopiedSections<'a> {
     }
 }
 
-/// Finds out what labels and names in debug sections mean in the cubin.
+/// Resolves labels and names in debug sections to addresses, offsets and numbers in the cubin.
 struct DebugNameResolver<'a> {
     /// The debug sections that are copied into the cubin.
     carried: &'a CopiedSections<'a>,
@@ -176,7 +176,7 @@ impl<'a> DebugNameResolver<'a> {
         resolver
     }
 
-    /// Returns what a name plus `offset` means in the cubin; `None` if the cubin does not contain the object.
+    /// Returns the meaning of a name plus `offset` in the cubin; `None` if the cubin does not contain the object.
     fn resolve_name(&self, module: usize, name: Name, offset: i64) -> Option<ResolvedName> {
         let moved = |target: ResolvedName| match target {
             ResolvedName::Symbol(symbol, start) => ResolvedName::Symbol(symbol, start + offset),

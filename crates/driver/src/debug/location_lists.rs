@@ -1,4 +1,4 @@
-//! Corrects the location lists of variables by the control flow.
+//! Finds the statements at which the location list of a variable names the wrong PTX register, by following the control flow.
 //!
 //! nvcc's location lists go by address: from the label after an assignment on, a variable is in the PTX register that was assigned, up to
 //! the next label at which it is assigned. Code after a branch that leaves a loop iteration is not reached from the statement before it:
@@ -12,8 +12,9 @@
 //!     add.u32 %r6, %r3, 7; $t3: the variable is in %r6
 //! ```
 //!
-//! The lists themselves are copied to the cubin. [`find_register_aliases`] finds the statements at which a list names another PTX register
-//! than the one that holds the variable on all paths. There the table of registers names the machine register of the latter.
+//! The lists themselves are copied to the cubin unchanged. [`find_register_aliases`] finds the statements at which a list names another PTX
+//! register than the one that holds the variable on all paths. There the table of registers lists the named register with the machine
+//! register of the holder.
 
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function};

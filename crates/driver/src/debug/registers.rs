@@ -19,8 +19,8 @@
 //! A guarded assignment has a guarded move whose tied operand is the old value ([`super::assignments`]): its result is the current value of
 //! the PTX register whether the guard holds or not.
 //!
-//! In unoptimized code for debuggers a PTX register may have any number of definitions. Optimized code has copies of instructions in
-//! unrolled loops and deleted copies, so there only PTX registers with exactly one assignment are listed.
+//! In unoptimized code for debuggers a PTX register may have any number of definitions. In optimized code, unrolling copies instructions
+//! and other passes delete copies, so there only PTX registers with exactly one assignment are listed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

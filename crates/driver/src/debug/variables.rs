@@ -50,8 +50,8 @@ const LOCATION_LISTS_SECTION: &str = ".debug_loc";
 /// Collects the PTX registers that the debug sections of a module name as locations of variables.
 ///
 /// The sections are not parsed: every `DW_OP_regx` byte that is followed by a register name counts. A byte that has this value by chance
-/// only extends a live range. A location belongs to the function of the last code label before it, since the entry of a function starts
-/// with the label of its first instruction. In location lists, the two labels before a location are its range.
+/// only extends a live range. A location belongs to the function of the last code label before it, since the DWARF entry of a function
+/// starts with the label of its first instruction. In location lists, the two labels before a location are its range.
 pub fn variable_registers(module: &Module) -> VariableRegisters {
     let mut labels: FxHashMap<Name, (FunctionId, u32)> = FxHashMap::default();
     for (id, function) in module.functions.iter_enumerated() {
@@ -339,8 +339,8 @@ impl<'a> KeepFinder<'a> {
     }
 }
 
-/// Returns the position of the `KEEP` (a pseudo operation) that reads the function's results in a block that returns; `None` for other
-/// blocks. Variables are kept before it, because it must stay next to the return.
+/// Returns the position before which variables are kept in a block that returns: that of the `KEEP` (a pseudo operation) that reads the
+/// function's results, because it must stay next to the return, or that of the return if there is no such `KEEP`. `None` for other blocks.
 fn position_of_final_keep(function: &Function, insts: &[Inst]) -> Option<usize> {
     let at = insts.iter().position(|&inst| function.insts[inst].is_machine(Opcode::RET))?;
     let has_results = at > 0 && function.insts[insts[at - 1]].is(Pseudo::Keep);

@@ -22,7 +22,7 @@ fn internal_error(message: impl ToString) -> Vec<FunctionError> {
     vec![FunctionError::from(ErrorCause::Internal(message.to_string()))]
 }
 
-/// Defines functions for passes that return nothing that is kept. The rows of the pass table describe the passes.
+/// Defines the functions of passes without a result to store. The pass table describes these passes.
 macro_rules! simple_passes {
     ($($name:ident($state:ident) = $call:expr;)*) => {$(
         pub(super) fn $name($state: &mut FunctionState<'_>) -> PassOutcome {
@@ -123,7 +123,7 @@ pub(super) fn contract(state: &mut FunctionState<'_>) -> PassOutcome {
     run_contraction_with(state, opt::contract::RequiredLegality::Any)
 }
 
-/// Pass `contract-again`: joins floating-point multiplications and additions that unrolling brought together into multiply-adds.
+/// Pass `contract-again`: joins floating-point multiplications and additions into multiply-adds where unrolling brought them together.
 pub(super) fn contract_again(state: &mut FunctionState<'_>) -> PassOutcome {
     run_contraction_with(state, opt::contract::RequiredLegality::Encodable)?;
     // No later pass reads the contraction marks on instructions.

@@ -22,7 +22,7 @@ pub(super) struct CombinableAtomic {
     pub(super) kind: AtomicUpdateKind,
     /// Whether a minimum or maximum compares signed numbers.
     pub(super) is_signed: bool,
-    /// The result that receives the old value of the memory; `None` if nothing reads it.
+    /// The result that receives the old value of the memory; `None` if there is none, or if it is known that no instruction reads it.
     pub(super) old_value: Option<Part>,
     /// The operand that is combined with the value in memory.
     pub(super) value: Operand,

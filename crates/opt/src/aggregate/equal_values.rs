@@ -23,7 +23,8 @@ use rustc_hash::FxHashSet;
 
 use crate::insert_yields::{may_wait_for_threads_at, waiting_loop_headers};
 
-/// The search of [`threads_may_mix_iterations`] visits at most this many blocks for each block of the function.
+/// The search of [`threads_may_mix_iterations`] visits at most this many blocks for each block of the function. If that is not enough, it
+/// assumes that threads mix iterations.
 const MAX_SEARCH_VISITS_PER_BLOCK: usize = 16;
 
 /// The set of values that are equal in all threads that execute an instruction together.
@@ -41,8 +42,8 @@ impl ValuesEqualAcrossThreads {
         let uniformity = Uniformity::compute(function, flow);
         let mut iteration_dependent = BitSet::new(function.values.len());
         if threads_may_mix_iterations(function, flow, &uniformity) {
-            // In reverse post order, definitions come before their uses, except for uses in phis, and the result of a phi is always in the
-            // set.
+            // One walk in reverse post order is enough: definitions come before their uses, except for uses in phis, and the result of a
+            // phi is in the set whatever its sources are.
             for &inst in flow.reverse_post_order().iter().flat_map(|&block| &function.blocks[block].insts) {
                 let data = &function.insts[inst];
                 let depends = data.is(Pseudo::Phi)
@@ -71,7 +72,8 @@ impl ValuesEqualAcrossThreads {
 
 /// Returns whether threads in different iterations of a loop may execute an instruction together. For each divergent branch, searches the
 /// blocks between the branch and its reconvergence point for two things: an instruction at which a thread yields or waits, and the header
-/// of a loop that contains both the branch and its reconvergence point (such a loop may get no convergence barrier).
+/// of a loop that contains both the branch and its reconvergence point (the branch may then get no convergence barrier). Also true if the
+/// function has an irreducible loop, or if the search would take too long.
 fn threads_may_mix_iterations(function: &Function, flow: &ControlFlow, uniformity: &Uniformity) -> bool {
     let loops = Loops::compute(function, flow);
     if loops.iter().next().is_none() || uniformity.divergent_branches().is_empty() {

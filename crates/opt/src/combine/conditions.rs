@@ -5,8 +5,8 @@
 //! %4:P = PLOP3.LUT %2, %3, PT, 0xc0, 0x0      becomes     %4:P = FSETP.LT.AND %0, %1, %3
 //! ```
 //!
-//! A comparison can compute the AND, OR or XOR of its own result and another predicate, either one inverted. To invert its own result, its
-//! relation is replaced by the opposite one, which for floating-point operands is true for NaN if the original one is false.
+//! A comparison can compute the AND, OR or XOR of its own result and another predicate, and invert either of them. To invert its own
+//! result, its relation is replaced by the opposite one, which for floating-point operands is true for NaN if the original one is false.
 
 use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Role, Signs};
 use oriole_isa::{Opcode, Symbol};
@@ -70,8 +70,8 @@ impl Combiner {
     }
 }
 
-/// Expresses a function of a comparison's result and another predicate as one `AND`, `OR` or `XOR`. Returns the operation, whether the
-/// result of the comparison is inverted first, and whether the other predicate is.
+/// Expresses `value`, a function of the result of a comparison and another predicate, as one `AND`, `OR` or `XOR`. Returns the operation,
+/// whether the result of the comparison is inverted first, and whether the other predicate is; `None` if no such operation exists.
 fn match_predicate_operation(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol, bool, bool)> {
     let inversions = [(false, false), (false, true), (true, false), (true, true)];
     for join in [Symbol::AND, Symbol::OR, Symbol::XOR] {

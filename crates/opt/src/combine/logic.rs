@@ -23,7 +23,7 @@ enum LogicInput {
     Inner(u8, [LeafInput; 3]),
 }
 
-/// An input of an inner `LOP3`, which is not the result of a `LOP3` itself.
+/// An input of an inner `LOP3`. The tree has two levels, so the input is a leaf even if another `LOP3` computes it.
 #[derive(Clone, Copy)]
 enum LeafInput {
     /// A constant: all bits 0, or all bits 1.
@@ -39,7 +39,7 @@ pub(super) fn truth_table_output(table: u8, inputs: [bool; 3]) -> bool {
 }
 
 impl LeafInput {
-    /// Returns the bit of the input; bit `n` of `leaves` is the bit of leaf `n`.
+    /// Evaluates the input for one bit of each leaf: bit `n` of `leaves` is that of leaf `n`.
     fn value(self, leaves: u32) -> bool {
         match self {
             LeafInput::Constant(bit) => bit,
@@ -49,7 +49,7 @@ impl LeafInput {
 }
 
 impl LogicInput {
-    /// Returns the bit of the input; bit `n` of `leaves` is the bit of leaf `n`.
+    /// Evaluates the input for one bit of each leaf: bit `n` of `leaves` is that of leaf `n`.
     fn value(self, leaves: u32) -> bool {
         match self {
             LogicInput::Constant(bit) => bit,
@@ -67,7 +67,7 @@ struct LogicTreeLeaves {
 }
 
 impl LogicTreeLeaves {
-    /// Returns the input for an operand that is not computed by a logic operation; adds a leaf if the operand is new.
+    /// Returns the input for an operand: a constant, or a leaf, which is added if the operand is new.
     fn find_or_add_leaf(&mut self, operand: Operand) -> LeafInput {
         match operand.kind {
             OperandKind::Zero(RegFile::General) => return LeafInput::Constant(false),
@@ -129,7 +129,7 @@ impl Combiner {
     }
 
     /// Overwrites an instruction with the logic function `table` of `inputs`. Returns the rule that was applied. Returns `None` and changes
-    /// nothing if the function needs more than three sources, cannot be encoded, or is the one that the instruction computes already.
+    /// nothing if the function needs more than three sources or cannot be encoded, or if it is not trivial and nothing is absorbed.
     fn replace_by_logic_function(
         &mut self,
         function: &mut Function,
@@ -167,7 +167,7 @@ impl Combiner {
             _ => return None,
         }
         let drafts = LOP3_SOURCE_ORDERS.into_iter().map(|order| {
-            // For each source, the leaf that it reads; `order[i]` is the source that reads leaf i.
+            // For each source, the leaf that it reads; `order[i]` is the source that reads leaf `needed[i]`.
             let mut places: [Option<usize>; 3] = [None; 3];
             for (leaf, place) in needed.iter().zip(order) {
                 places[place] = Some(*leaf);

@@ -8,10 +8,11 @@ use super::{CombineRule, Combiner, new_draft};
 use crate::legalize::order;
 use crate::rewrite::InstDraft;
 
-/// Maximum number of readers of a 64-bit shift to absorb into its readers. With up to two readers the number of instructions does not grow.
+/// Maximum number of instructions that read a 64-bit left shift which is to be absorbed into them. The shift is only saved if all of them
+/// absorb it.
 const MAX_SHIFT_READERS: u32 = 2;
 
-/// The nonzero summands of an addition.
+/// The summands of an addition, without zero registers.
 pub(super) type Summands = SmallVec<[Operand; 5]>;
 
 impl Combiner {
@@ -50,8 +51,8 @@ impl Combiner {
         Some(CombineRule::ProductSum)
     }
 
-    /// Combines `c - a * n` into `a * -n + c`, one `IMAD`, for a constant factor `n`, where summand number `at` is the product. A left shift
-    /// by `k` bits is a product with `2^k`. Returns the rule that was applied; `None` if nothing changed.
+    /// Combines `c - a * n` with a constant factor `n` into one `IMAD`, which computes `a * -n + c`. Summand number `at` is the product. A
+    /// left shift by `k` bits is a product with `2^k`. Returns the rule that was applied; `None` if nothing changed.
     fn combine_product_difference(&mut self, function: &mut Function, inst: Inst, summands: &Summands, at: usize) -> Option<CombineRule> {
         let other = *other_summand(summands, at)?;
         if summands[at].signs != Signs::NEGATE || !other.signs.is_empty() {
@@ -76,9 +77,9 @@ impl Combiner {
         Some(CombineRule::ProductDifference)
     }
 
-    /// Combines `(a >> n) + b` into one `LEA.HI`, which adds the upper word of a shifted pair of words, where summand number `at` is the
-    /// shift. The pair is `a` extended to 64 bits, with zeros or with its sign (`.SX32`), and `(pair << (32 - n)) >> 32` is `a >> n`.
-    /// Returns the rule that was applied; `None` if nothing changed.
+    /// Combines `(a >> n) + b` into one `LEA.HI`, where summand number `at` is the shift. `LEA.HI` shifts a pair of words to the left and
+    /// adds its upper word. The pair is `a` extended to 64 bits, with zeros or with its sign (`.SX32`), and `(pair << (32 - n)) >> 32` is
+    /// `a >> n`. Returns the rule that was applied; `None` if nothing changed.
     fn combine_right_shifted_sum(&mut self, function: &mut Function, inst: Inst, summands: &Summands, at: usize) -> Option<CombineRule> {
         let other = *other_summand(summands, at)?;
         if !other.signs.is_empty() || !summands[at].signs.is_empty() {
@@ -243,8 +244,8 @@ fn match_left_shift(function: &Function, inst: Inst) -> Option<(Operand, Operand
     is_shift.then_some((a, distance))
 }
 
-/// Returns the nonzero summands of an `IADD3`; `None` if one has an operand modifier other than negation (bitwise NOT, absolute value), or
-/// if one is a tied operand (the old value of the result).
+/// Returns the summands of an `IADD3` without zero registers; `None` if one has an operand modifier other than negation (bitwise NOT,
+/// absolute value), or if one is a tied operand (the old value of the result).
 pub(super) fn summands(function: &Function, inst: Inst) -> Option<Summands> {
     let sources = function.sources(inst);
     let is_sum = |operand: &Operand| {

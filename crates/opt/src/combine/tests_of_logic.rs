@@ -14,8 +14,8 @@
 //! %2:P = ISETP.NE.AND %1, 0x0, PT             becomes     %2:P, RZ = LOP3.LUT %0, 0xff, RZ, 0xc0, !PT
 //! ```
 //!
-//! The predicate result of `LOP3` is whether the word is not zero, or its predicate source holds, which is never. An inversion is absorbed
-//! by the instructions that read the predicate ([`super::inversions`]).
+//! The predicate result of `LOP3` is true if the word is not zero or the predicate source holds; the source is `!PT`, so it never holds.
+//! The inversion by `PLOP3` is later absorbed by the instructions that read the predicate ([`super::inversions`]).
 
 use oriole_ir::{Class, Function, Inst, Operand, Signs};
 use oriole_isa::{Opcode, Symbol};
@@ -30,9 +30,8 @@ use crate::rewrite::InstDraft;
 const PLOP3_LUT_NOT: u32 = 0x0f;
 
 impl Combiner {
-    /// Replaces a comparison with zero, or with the only bit that the word may have, by the predicate result of a `LOP3` that computes the
-    /// compared word. Returns the rule that was
-    /// applied; `None` if nothing changed.
+    /// Replaces a comparison of a word with zero, or with the only bit that may be set in it, by the predicate result of a `LOP3` that
+    /// computes the word. Returns the rule that was applied; `None` if nothing changed.
     pub(super) fn combine_test_of_logic(&mut self, function: &mut Function, inst: Inst) -> Option<CombineRule> {
         let &[result, Operand::PT] = function.results(inst) else { return None };
         let &[word, compared, Operand::PT] = function.sources(inst) else { return None };
@@ -98,9 +97,9 @@ impl Combiner {
     }
 }
 
-/// Returns the mask of the bytes that `PRMT` with this selector and zero as its second word keeps in their places; `None` if it moves a byte
-/// or extends a sign. The four digits of the selector name the byte for each place: 0 to 3 are the bytes of the first word, 4 to 7 are zero;
-/// 8 and above repeat the sign of a byte, and that of a zero byte is zero.
+/// Returns the mask of the bytes that `PRMT` with this selector and zero as its second word keeps in their places; `None` if it moves a
+/// byte or extends a sign. The four digits of the selector name the byte for each place: 0 to 3 are the bytes of the first word, 4 to 7 are
+/// zero; 8 to 15 repeat the sign bit of byte 0 to 7, which for bytes 4 to 7 is zero.
 fn mask_of_kept_bytes(selector: u32) -> Option<u32> {
     (0..4).try_fold(0, |mask, place| match selector >> (4 * place) & 0xf {
         byte if byte == place => Some(mask | 0xff << (8 * place)),

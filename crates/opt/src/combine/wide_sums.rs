@@ -97,8 +97,8 @@ impl Combiner {
     }
 }
 
-/// Returns the nonzero summands of an addition; `None` if a summand has an operand modifier, such as negation. That includes a negated zero
-/// register, which produces a carry.
+/// Returns the summands of an addition without zero registers; `None` if a summand has an operand modifier, such as negation. A zero
+/// register with a modifier counts too, because a negated zero produces a carry.
 fn summands_without_modifiers(function: &Function, inst: Inst) -> Option<Summands> {
     summands(function, inst).filter(|_| function.sources(inst)[..3].iter().all(|source| source.signs.is_empty()))
 }

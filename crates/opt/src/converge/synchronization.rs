@@ -1,13 +1,13 @@
 //! Synchronizations of the warp: inserts a `WARPSYNC` where an instruction needs the whole warp, and deletes those that are redundant.
 //!
-//! A `WARPSYNC` is redundant where the warp is converged: in code that no divergent branch and no call leads to, after another `WARPSYNC` of
-//! all threads, and after the barrier of a region that a converged warp enters, if nothing in the region waits. A redundant `WARPSYNC` that
-//! also orders memory (`bar.warp.sync`) becomes a `NOP`. Matrix instructions need the whole warp (flag `whole warp` of the instruction
-//! table); where the warp may be diverged, a `WARPSYNC` is inserted before them.
+//! A `WARPSYNC` is redundant where the warp is converged: in code that no divergent branch and no call leads to, after another `WARPSYNC`
+//! of all threads, and after the barrier of a region that a converged warp enters, if no thread can wait for others inside the region. A
+//! redundant `WARPSYNC` that also orders memory (`bar.warp.sync`) becomes a `NOP`. Matrix instructions need the whole warp (flag `whole
+//! warp` of the instruction table); where the warp may be diverged, a `WARPSYNC` is inserted before them.
 //!
-//! A `WARPSYNC` of some threads is an illegal instruction for a thread that is not in its mask. PTX leaves it undefined what happens if such a
-//! thread executes a shuffle or vote with that mask; with the redundant `WARPSYNC` gone it works in converged code, as in ptxas' code, and
-//! programs do so (a shuffle with the mask 0xffff that all 32 threads execute).
+//! A `WARPSYNC` of some threads is an illegal instruction for a thread that is not in its mask. In PTX, a shuffle or vote with that mask in
+//! such a thread is undefined. Programs do so nevertheless (a shuffle with the mask 0xffff that all 32 threads execute); without the
+//! redundant `WARPSYNC` it works in converged code, as in ptxas' code.
 
 use std::collections::BTreeMap;
 
@@ -194,7 +194,7 @@ fn is_warp_diverged_after(function: &Function, definitions: &Definitions, inst: 
     }
 }
 
-/// Returns whether an instruction is an unguarded `WARPSYNC` that lets other threads be active too.
+/// Returns whether an instruction is an unguarded `WARPSYNC` without `.EXCLUSIVE`, which would stop the threads outside of its mask.
 fn is_plain_warpsync(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     data.is_machine(Opcode::WARPSYNC) && data.guard.is_none() && !data.modifiers.contains(&Symbol::EXCLUSIVE)

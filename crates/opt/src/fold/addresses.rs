@@ -1,16 +1,16 @@
 //! Folds constants that are added to an address into the offset of the access, and constant additions into each other.
 
 use super::{MAX_FOLDED_ADDITIONS, OperandFolder};
-use crate::alternatives::mnemonic;
+use crate::alternatives::mnemonic_with_modifiers;
 use crate::definitions::KnownWord;
 use crate::rewrite::{InstDraft, single_register};
 use oriole_ir::{Function, Inst, Operand, OperandKind, Part, Role, Signs};
 use oriole_isa::{Memory, Opcode, RegFile, Symbol};
 use smallvec::SmallVec;
 
-/// A sum of a register or register pair and a constant.
+/// A base plus a constant. The base is one register, a 64-bit number in two registers, or absent.
 pub(super) struct BasePlusConstant {
-    /// The register or register pair that the constant is added to.
+    /// The base that the constant is added to.
     pub(super) base: FoldedAddressBase,
     /// The constant that is added, in bytes for an address.
     pub(super) constant: i64,
@@ -32,7 +32,7 @@ impl OperandFolder {
     fn record_rejected_offset(&mut self, function: &Function, inst: Inst, constant: i64) {
         self.alternatives.reject("fold", inst, || {
             let form = format!("an address whose offset takes the addition of {constant:#x}");
-            (form, format!("the sum does not fit into the offset of {}", mnemonic(function, inst)))
+            (form, format!("the sum does not fit into the offset of {}", mnemonic_with_modifiers(function, inst)))
         });
     }
 

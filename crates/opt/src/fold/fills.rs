@@ -1,7 +1,8 @@
 //! Simplifies asynchronous copies that copy either all bytes or none.
 //!
-//! `LDGSTS.ZFILL` copies the first bytes of its source and fills the rest of the target with zeros. The number of missing bytes is added to
-//! the address of the source, and the copy is skipped where a predicate is false. Programs mostly choose between all bytes and none:
+//! `LDGSTS.ZFILL` copies the first bytes of its source and fills the remaining bytes of its destination with zeros. The number of these
+//! bytes is in the lowest bits of the source address: it is added to the address. Where a predicate is false, nothing is copied. Programs
+//! mostly choose between all bytes and none:
 //!
 //! ```text
 //! %2:R = SEL 0x10, RZ, %1                        // the number of bytes to copy
@@ -14,8 +15,12 @@
 //! LDGSTS.E.BYPASS.128.ZFILL [%10], desc[%11][%8.64], %9
 //! ```
 //!
-//! Then nothing has to be added to the address, and the choice itself is the predicate: `LDGSTS.E.BYPASS.128 [%10], desc[%11][%0.64], %1`,
-//! which writes zeros where the predicate does not hold.
+//! The number in the address is then always zero, and the predicate of the choice can be the predicate of the copy, which without `.ZFILL`
+//! writes zeros where its predicate does not hold:
+//!
+//! ```text
+//! LDGSTS.E.BYPASS.128 [%10], desc[%11][%0.64], %1
+//! ```
 
 use oriole_ir::{Function, Inst, Operand, OperandKind, Part, RegFile, Role};
 use oriole_isa::{Opcode, Symbol};
@@ -25,7 +30,7 @@ use super::addresses::{FoldedAddressBase, as_aligned_pair};
 use crate::known::OperandFacts;
 use crate::rewrite::single_register;
 
-/// The modifier of an asynchronous copy that fills the rest of its destination with zeros after the copied bytes.
+/// The modifier of an asynchronous copy that fills its destination with zeros after the copied bytes.
 const ZERO_FILL_MODIFIER: &str = ".ZFILL";
 
 impl OperandFolder {

@@ -172,8 +172,8 @@ impl MoveBuilder<'_> {
         self.prelude.pack(self.function, file, &parts).kind
     }
 
-    /// Moves a constant-bank operand of `width` words to registers of `file`, and returns them. Uses a 64-bit load if the target has no
-    /// move of a single constant-bank word.
+    /// Moves a constant-bank operand of `width` words to registers of `file`, and returns them. Uses a 64-bit load for an aligned pair of
+    /// words if the target has no move of a single constant-bank word.
     fn move_constant(&mut self, bank: u8, offset: u32, width: u8, file: RegFile) -> OperandKind {
         let example = Operand::new(OperandKind::Register { file, first: EXAMPLE_REGISTER, count: 1 });
         let (move_opcode, load) = if file == RegFile::Uniform { (Opcode::UMOV, Opcode::ULDC) } else { (Opcode::MOV, Opcode::LDC) };
@@ -188,8 +188,9 @@ impl MoveBuilder<'_> {
         self.prelude.pack(self.function, file, &parts).kind
     }
 
-    /// Copies a value to the register file of `move_kind`, and returns the copy; `None` if this is not possible. A value in a general
-    /// register is copied to a uniform register only for instructions of the uniform datapath and for descriptors; instruction selection
+    /// Brings a value into the register file of `move_kind`, by copies if it is in another file. Returns `None` if no copy is possible, or
+    /// if the value is in that file already and the move would not apply signs, so that nothing would change. A value in a general register
+    /// is copied to a uniform register only for instructions of the uniform datapath and for descriptors; instruction selection
     /// guarantees that such a value is the same in all threads.
     fn copy_to_register_file(&mut self, part: Part, move_kind: MoveKind) -> Option<Operand> {
         let file = self.function.values[part.value].file;
@@ -314,9 +315,9 @@ mod tests {
         assert_eq!(movable_positions_of_line("%4:R = SEL %2, 0x5, %3"), [2, 1]);
     }
 
-    /// Offsets of addresses can be moved unless they are zero; the bank number of a constant-bank address cannot.
+    /// The base of an address can be moved, and its offset unless that is zero.
     #[test]
-    fn address_offsets_are_movable_but_constant_banks_are_not() {
+    fn nonzero_address_offsets_are_movable() {
         assert_eq!(movable_positions_of_line("%4:R = LDS [%2+0x10]"), [3, 2]);
         assert_eq!(movable_positions_of_line("%4:R = LDS [%2+0x0]"), [2]);
     }

@@ -7,9 +7,9 @@
 //! %5 = PRMT %2, 0x3340, %4           becomes   %5 = PRMT %0, 0x7710, RZ
 //! ```
 //!
-//! For each of the four bytes of the result, the analysis finds the word and the byte in it that it is a copy of, or that it is zero. If
-//! the bytes come from at most two words, one `PRMT` of these words gives the result, or a copy if all bytes are in their places.
-//! A zero byte is taken from the zero register, or from a byte of one of the words that is known to be zero.
+//! For each of the four bytes of the result, the analysis finds which byte of which word it is a copy of, or that it is zero. If the bytes
+//! come from at most two words, one `PRMT` of these words gives the result, or a copy if all bytes are in their places. A zero byte is
+//! taken from the zero register, or from a byte of one of the words that is known to be zero.
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind};
 use oriole_isa::{Opcode, Symbol, Symbols};

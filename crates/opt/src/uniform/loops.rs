@@ -15,12 +15,12 @@
 //!      @%p BRA bb1                                      @%p BRA bb1
 //! ```
 //!
-//! Starting at the copies in a loop, this pass collects the instructions with a uniform form that compute the copied values, up to values
-//! from outside of the loop, which are copied before it. Other readers of these values read the uniform register where they have a form for
-//! it, and a copy in a general register otherwise. A loop is left as it is if it would need more such copies than it saves.
+//! Starting at the copies in a loop, this pass collects the instructions that compute the copied values. All of them must have a uniform
+//! form. Values from outside the loop are copied before the loop. Other readers of these values read the uniform register where they have a
+//! form for it, and a copy in a general register otherwise. A loop is left as it is if it would need more such copies than it saves.
 //!
 //! All values have to be equal in the threads of a warp, and the warp has to be converged where they are computed, because its threads
-//! share the uniform registers: in a kernel, before any divergent branch.
+//! share the uniform registers. The pass therefore changes only kernels, and only blocks that no divergent branch leads to.
 
 use oriole_ir::analysis::{ControlFlow, DefUse, Dominators, LoopId, Loops, PostDominators, Uniformity};
 use oriole_ir::{Block, Class, Function, FunctionKind, Inst, Op, Operand, OperandKind, Part, Pseudo, Value};

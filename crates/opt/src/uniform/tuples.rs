@@ -8,9 +8,9 @@
 //! %5:UR4 = PACK %1, %2, %3, %4                     %5:UR4 = PACK %1, %2, %3, %4
 //! HGMMA gdesc[%5]                                  HGMMA gdesc[%5]
 //! %6:UR = UIADD3 %1, 0x2, URZ                      %6:UR = UIADD3 %5[0], 0x2, URZ
-//! %7:UR = UMOV 0x40000040       // as %2
+//! %7:UR = UMOV 0x40000040       // = %2
 //! %8:UR = UIADD3 %3, 0x2, URZ                      %8:UR = UIADD3 %5[2], 0x2, URZ
-//! %9:UR = UMOV 0x40000040       // as %4
+//! %9:UR = UMOV 0x40000040       // = %4
 //! %10:UR4 = PACK %6, %7, %8, %9                    %10:UR4 = PACK %6, %5[1], %8, %5[3]
 //! HGMMA gdesc[%10]                                 HGMMA gdesc[%10]
 //! ```
@@ -165,8 +165,8 @@ fn match_sum_with_constant(function: &Function, definitions: &Definitions, part:
     (is_base && is_sum && function.operands(inst)[0].value() == Some(part.value)).then_some(DescriptorWord::Sum(base, number))
 }
 
-/// Changes the sources of `pack`, the words of a tuple, to words of the previous tuple or sums of these and constants, where possible.
-/// Words that the product does not read become those of the previous tuple, and `tuple` is updated accordingly. Returns the new
+/// Where possible, changes the sources of `pack`, the words of a tuple: to words of the previous tuple, or to sums of such a word and a
+/// constant. Words that the product does not read become those of the previous tuple, and `tuple` is updated accordingly. Returns the new
 /// instructions to insert before the pack.
 fn derive_words_from_last_tuple(
     function: &mut Function,

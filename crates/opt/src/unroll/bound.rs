@@ -3,7 +3,8 @@
 //! With a [`LoopBound`], one test before an iteration can tell whether the next iterations are executed too, without knowing the number of
 //! iterations. Take a loop that adds 3 to `i` and continues while `i < n`. From the current value `i`, the next three tests hold if `i + 9
 //! < n` in unbounded arithmetic, that is, if `i < n - 9`, where `n - 9` must not wrap around. If the loop continues while `i != n`, the
-//! distance `n - i` must be more than 9. If the test is false, nothing follows from it, so counters may wrap around in any way.
+//! distance `n - i` must be more than 9. If the test is false, nothing follows from it, and the loop goes on with its own test; so counters
+//! may wrap around in any way.
 
 use oriole_ir::{Class, Function, Inst, Op, Operand, OperandKind, Part, RegFile, Signs, Value};
 use oriole_isa::{Opcode, Symbol};
@@ -22,7 +23,8 @@ pub(crate) struct LoopBound {
     pub(crate) counter: Inst,
     /// Constant added to the counter in each iteration; not zero.
     step: i32,
-    /// Constant that is added to the counter before the first exit test of an iteration compares it with the limit.
+    /// Constant that is added to the counter before the first exit test of an iteration compares it with the limit; less `step` if
+    /// `repeats_last_test`.
     offset: i32,
     /// The relation to the limit for which the loop continues: one of `LT`, `LE`, `GT`, `GE`, `NE`.
     relation: Symbol,
@@ -80,8 +82,8 @@ impl LoopBound {
             _ => false,
         };
         // With the test at the end, the last test of an unrolled iteration compares `counter + offset - step`, where `counter` is that of
-        // the next unrolled iteration. The guard of the next iteration must imply this test. So, in the direction of counting, the compared
-        // value must not be behind the counter.
+        // the next unrolled iteration. The guard of the next iteration must imply this test. So the compared value must be the counter, or
+        // a value that comes after it in the direction of counting.
         let least = if tests_exit_at_end { self.step } else { 0 };
         let goes_to_limit = match self.relation {
             Symbol::LT | Symbol::LE => self.step > 0 && self.offset >= least,
@@ -91,8 +93,8 @@ impl LoopBound {
         is_word && goes_to_limit
     }
 
-    /// Returns the difference between the value that the last of the next `tests` exit tests compares with the limit and the present
-    /// counter; `None` if it is too large.
+    /// Returns `v` minus the present counter, where `v` is the value that the last of the next `tests` exit tests compares with the limit;
+    /// `None` if the difference is too large.
     fn last_test_distance(&self, tests: u32) -> Option<i32> {
         let tests = tests + u32::from(self.repeats_last_test);
         let last_test_distance = i64::from(self.step) * i64::from(tests.checked_sub(1)?) + i64::from(self.offset);
@@ -136,8 +138,8 @@ impl LoopBound {
         (upper(old_loop.entry_phi_source(function, self.counter)), upper(Some(self.limit)))
     }
 
-    /// Returns an upper bound of the number of iterations from the counter's initial value to the limit. `start` and `limit` are the
-    /// results of [`LoopBound::start_and_limit_bounds`]: a bound, and whether it is the exact value.
+    /// Returns an upper bound of the number of iterations from the counter's initial value to the limit; `u64::MAX` if none is known.
+    /// `start` and `limit` are the results of [`LoopBound::start_and_limit_bounds`]: a bound, and whether it is the exact value.
     pub(crate) fn max_trips(&self, start: (u64, bool), limit: (u64, bool)) -> u64 {
         // The bounds limit the distance in two cases only: the counter goes up from exactly 0 (then the distance is at most the limit), or
         // it goes down to exactly 0 (then the distance is at most the initial value).
@@ -162,8 +164,9 @@ impl LoopBound {
         is_ordered && start.saturating_add(limit).saturating_add(farthest) < 1 << 30
     }
 
-    /// Appends to `into` the test whether the loop is left at exit test number `test_index` (from 0) after the counter has the value
-    /// `counter`. Returns the predicate of the test, ANDed with `and`; `None` if the relation has no inverse.
+    /// Appends to `into` the test whether the loop is left at exit test number `test_index` after the counter has the value `counter`. The
+    /// numbers start with 0; -1 is the last exit test before. Returns the predicate of the test, ANDed with `and`; `None` if the relation
+    /// has no inverse.
     pub(crate) fn emit_exit_test(
         &self,
         function: &mut Function,
@@ -188,7 +191,7 @@ impl LoopBound {
         }
     }
 
-    /// Appends the loop-invariant instructions of the guard that replaces the next `tests` exit tests to `into`. Returns the operands of
+    /// Appends to `into` the loop-invariant instructions of the guard that replaces the next `tests` exit tests. Returns the operands of
     /// the guard; `None` if the guard is not possible.
     pub(crate) fn emit_guard_operands(
         &self,
@@ -217,8 +220,8 @@ impl LoopBound {
                 last_test_distance,
             });
         }
-        // `limit - last_test_distance` must not wrap around. To test that, the limit is compared with the last value for which the
-        // difference does not wrap around.
+        // `limit - last_test_distance` must not wrap around. To test that, the limit is compared with the smallest limit (for a negative
+        // `last_test_distance`: the largest) for which it does not.
         let smallest: i64 = if self.is_unsigned { 0 } else { i64::from(i32::MIN) };
         let largest: i64 = if self.is_unsigned { i64::from(u32::MAX) } else { i64::from(i32::MAX) };
         let (relation, edge) = if last_test_distance >= 0 {
@@ -271,8 +274,8 @@ pub(crate) struct UnrollGuardOperands {
     adjusted_limit: Operand,
     /// A predicate that is true if the computation of `adjusted_limit` did not wrap around.
     no_wrap: Operand,
-    /// Difference between the value that the last of the guarded exit tests compares with the limit and the counter at the time of the
-    /// guard.
+    /// `v` minus the counter at the time of the guard, where `v` is the value that the last of the guarded exit tests compares with the
+    /// limit.
     last_test_distance: i32,
 }
 

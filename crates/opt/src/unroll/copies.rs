@@ -1,4 +1,4 @@
-//! Copies the blocks of a loop.
+//! Copies the blocks of a loop, and edits branches and phis to connect the copies. Also puts loops into loop-closed SSA form.
 
 use oriole_ir::{Block, Function, Guard, Inst, Op, Operand, OperandKind, Part, Pseudo, Value};
 use oriole_isa::{Opcode, Symbols};
@@ -111,6 +111,7 @@ pub(super) fn set_jump(function: &mut Function, block: Block, target: Block) {
 }
 
 /// Replaces the branches at the end of a block by a branch to `taken.1` where the predicate `taken.0` holds, and one to `other` elsewhere.
+/// If `taken` is `None`, the only branch goes to `other`.
 pub(super) fn set_branches(function: &mut Function, block: Block, taken: Option<(Operand, Block)>, other: Block) {
     let count = function.terminators(block).len();
     let length = function.blocks[block].insts.len() - count;
@@ -167,11 +168,11 @@ pub(super) fn create_header_phis(function: &mut Function, header: Block) -> Vec<
 /// and the instructions outside the loop read the result of that phi instead. `loop_of_block` has, for each block, the index of its loop
 /// (`None` outside of the loops). `exits` has, for each loop, the exiting block and the exit block, which has no other predecessor.
 pub(super) fn put_in_loop_closed_form(function: &mut Function, loop_of_block: &[Option<usize>], exits: &[(Block, Block)]) {
-    let mut home: Vec<Option<usize>> = vec![None; function.values.len()];
+    let mut loop_of_value: Vec<Option<usize>> = vec![None; function.values.len()];
     for &block in &function.layout {
         let Some(number) = loop_of_block.get(block.position()).copied().flatten() else { continue };
         for &inst in &function.blocks[block].insts {
-            function.defined(inst).for_each(|value| home[value.position()] = Some(number));
+            function.defined(inst).for_each(|value| loop_of_value[value.position()] = Some(number));
         }
     }
     let mut closed: FxHashMap<Value, Value> = FxHashMap::default();
@@ -187,7 +188,7 @@ pub(super) fn put_in_loop_closed_form(function: &mut Function, loop_of_block: &[
                     None => function.insts[inst].guard.map(|guard| guard.kind),
                 };
                 let Some(OperandKind::Value(part)) = kind.filter(|_| at >= function.insts[inst].result_count()) else { continue };
-                let Some(number) = home.get(part.value.position()).copied().flatten() else { continue };
+                let Some(number) = loop_of_value.get(part.value.position()).copied().flatten() else { continue };
                 // A phi reads its sources at the end of the predecessor.
                 let place = match function.operands(inst).get(at + 1).map(|operand| operand.kind) {
                     Some(OperandKind::Block(from)) if is_phi => from,

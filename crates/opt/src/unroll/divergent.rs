@@ -17,7 +17,7 @@
 //! ```
 //!
 //! If the counter and its limit are known to be so small that no sum wraps around, at most `factor - 1` iterations are left. A small body
-//! is then copied as often, each copy with a branch around it that if-conversion turns into guards; the old loop is removed:
+//! is then copied `factor - 1` times. Each copy has a branch around it, which if-conversion turns into guards. The old loop is removed:
 //!
 //! ```text
 //! bb4:  %s = ISETP.GE.U32.AND %c, %n, %q ; %t = ISETP.GE.U32.AND %c + 1, %n ; %u = ISETP.GE.U32.AND %c + 2, %n
@@ -44,7 +44,7 @@ struct LoopValues {
     results: Vec<(Value, Value)>,
 }
 
-/// Unrolls a loop whose exit test is at its end by `factor`. If `is_straight`, the remaining iterations become guarded copies of the body
+/// Unrolls by `factor` a loop whose exit test is at its end. If `is_straight`, the remaining iterations become guarded copies of the body
 /// without a loop; otherwise the old loop executes them. Returns the new blocks.
 pub(super) fn unroll_divergent_loop(
     function: &mut Function,
@@ -56,7 +56,7 @@ pub(super) fn unroll_divergent_loop(
     let entry = old_loop.entries[0];
     let (start, next) = (old_loop.entry_phi_source(function, bound.counter)?, old_loop.latch_phi_source(function, bound.counter)?);
     let new = UnrolledLoop::create(function, old_loop, factor, None);
-    let last = new.last();
+    let last = new.last_copy();
     let (header, latch) = (new.copies[0].block(old_loop.header), last.block(old_loop.latch));
     let (mut before, mut end) = (Vec::new(), Vec::new());
     let guarded = bound.emit_guard_operands(function, definitions, factor - 1, &mut before)?;

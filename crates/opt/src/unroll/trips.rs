@@ -57,7 +57,7 @@ type ValueWords = SmallVec<[u32; 2]>;
 /// The content of a 32-bit register, or of a predicate (0 or 1); `None` if it is unknown.
 type RegisterContent = Option<u32>;
 
-/// The simulation of one iteration of a loop after the other.
+/// State of the simulation of a loop at compile time, one iteration after the other.
 struct IterationSimulation<'a> {
     /// The function that is compiled.
     function: &'a Function,
@@ -149,12 +149,12 @@ impl IterationSimulation<'_> {
                     Symbol::NE => order.is_ne() || lower,
                     relation => order.is_eq() && lower || order.is_ne() && relation_holds(relation, order)?,
                 };
-                is_known_and_comparison(&modifiers).then_some(u32::from(is_true))
+                is_evaluable_and_comparison(&modifiers).then_some(u32::from(is_true))
             }
             (Opcode::ISETP, [relation, ..], [a, b, Operand::PT]) if result == 0 => {
                 let order = compare_as_integers(modifiers.contains(&Symbol::U32), self.word(a)?, self.word(b)?);
                 let is_true = relation_holds(*relation, order)?;
-                is_known_and_comparison(&modifiers).then_some(u32::from(is_true))
+                is_evaluable_and_comparison(&modifiers).then_some(u32::from(is_true))
             }
             _ => None,
         }
@@ -222,7 +222,7 @@ fn compare_as_integers(is_unsigned: bool, a: u32, b: u32) -> std::cmp::Ordering 
 
 /// Returns whether an `ISETP` with these modifiers ANDs its comparison with the predicate operand, and has only modifiers that the
 /// simulation can evaluate.
-fn is_known_and_comparison(modifiers: &[Symbol]) -> bool {
+fn is_evaluable_and_comparison(modifiers: &[Symbol]) -> bool {
     modifiers.contains(&Symbol::AND) && modifiers[1..].iter().all(|modifier| matches!(*modifier, Symbol::U32 | Symbol::AND | Symbol::EX))
 }
 

@@ -59,19 +59,19 @@ impl UnrolledLoop {
     }
 
     /// Returns the last copy of the loop body in execution order.
-    pub(super) fn last(&self) -> &LoopCopyMapping {
+    pub(super) fn last_copy(&self) -> &LoopCopyMapping {
         &self.copies[self.copies.len() - 1]
     }
 
     /// Adds the sources of the phis of the new header, for the entry edge and the back edge.
     pub(super) fn add_header_phi_sources(&self, function: &mut Function, old_loop: &UnrollableLoop) {
-        let (entry, latch) = (old_loop.entries[0], self.last().block(old_loop.latch));
+        let (entry, latch) = (old_loop.entries[0], self.last_copy().block(old_loop.latch));
         for &(old, new) in &self.phis {
             let (Some(first), Some(next)) = (old_loop.entry_phi_source(function, old), old_loop.latch_phi_source(function, old)) else {
                 continue;
             };
             add_phi_source(function, new, first, entry);
-            add_phi_source(function, new, self.last().operand(next), latch);
+            add_phi_source(function, new, self.last_copy().operand(next), latch);
         }
     }
 }

@@ -29,7 +29,8 @@ pub(super) struct WideLoopBound {
     pub(super) counter: Inst,
     /// Constant added to the counter in each iteration; not zero.
     step: i64,
-    /// Constant that is added to the counter before the first exit test of an iteration compares it with the limit.
+    /// Constant that is added to the counter before the first exit test of an iteration compares it with the limit; less `step` if
+    /// `repeats_last_test`.
     offset: i64,
     /// The relation to the limit for which the loop continues: one of `LT`, `LE`, `GT`, `GE`, `NE`.
     relation: Symbol,
@@ -98,13 +99,12 @@ impl WideLoopBound {
         goes_to_limit && self.step != 0 && self.step.unsigned_abs() < 1 << 24 && self.offset.unsigned_abs() < 1 << 26
     }
 
-    /// Returns the difference between the value that the last of the next `tests` exit tests compares with the limit and the present
-    /// counter.
+    /// Returns `v` minus the present counter, where `v` is the value that the last of the next `tests` exit tests compares with the limit.
     fn last_test_distance(&self, tests: u32) -> i64 {
         self.step * i64::from(tests + u32::from(self.repeats_last_test) - 1) + self.offset
     }
 
-    /// Appends the loop-invariant instructions of the guard that replaces the next `tests` exit tests to `into`. Returns the operands of
+    /// Appends to `into` the loop-invariant instructions of the guard that replaces the next `tests` exit tests. Returns the operands of
     /// the guard.
     pub(super) fn emit_guard_operands(&self, function: &mut Function, tests: u32, into: &mut Vec<Inst>) -> WideUnrollGuardOperands {
         let last_test_distance = self.last_test_distance(tests);

@@ -84,8 +84,8 @@ impl<'a> AllocationChecker<'a> {
     pub(super) fn is_block_of_old_function(&self, block: Block) -> bool {
         block < self.old.blocks.next_index()
     }
-    /// Returns the content of register `register_index` of a value, counted from 0. Copies, packs and phis with one source are replaced by
-    /// their sources. `None` if the content is undefined.
+    /// Returns the content of register `register_index` (counted from 0) of a value. Copies, packs, and phis with one reachable predecessor
+    /// are replaced by their sources. `None` if the content is undefined.
     pub(super) fn content_of_value(&self, value: Value, register_index: u8) -> Option<LocationContent> {
         let (mut value, mut register_index) = (value, register_index);
         loop {
@@ -140,7 +140,7 @@ impl<'a> AllocationChecker<'a> {
         pairs.next().is_none().then_some(only)
     }
 
-    /// Returns what register `register_index` of an operand of the old function contains, counted from 0; `None` if the content is
+    /// Returns the content of register `register_index` (counted from 0) of an operand of the old function; `None` if the content is
     /// undefined.
     pub(super) fn content_of_operand(&self, operand: &Operand, register_index: u8) -> Option<LocationContent> {
         match operand.kind {

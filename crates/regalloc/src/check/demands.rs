@@ -88,7 +88,7 @@ pub(super) fn demand(
     }
 }
 
-/// Returns what register `register_index` of a constant operand contains, counted from 0; `None` if the content is undefined.
+/// Returns the content of register `register_index` (counted from 0) of a constant operand; `None` if the content is undefined.
 pub(super) fn constant_content(operand: &Operand, register_index: u8) -> Option<LocationContent> {
     match operand.kind {
         OperandKind::Undefined => None,

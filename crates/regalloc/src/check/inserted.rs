@@ -22,7 +22,7 @@ pub(super) type InsertedMove = (TrackedLocation, MoveSource);
 
 impl AllocationChecker<'_> {
     /// Propagates demands (the content that each location must have) backward over an instruction that the allocator inserted. Returns an
-    /// error if it is not a move, a spill load or store, or a rematerialized instruction.
+    /// error unless it is a branch of a new block, an unguarded move, a spill load or store, or a rematerialized instruction.
     pub(super) fn propagate_over_inserted(&self, inst: Inst, demands: &mut Demands) -> Result<(), CheckError> {
         let data = &self.new.insts[inst];
         if data.is_machine(Opcode::BRA) {

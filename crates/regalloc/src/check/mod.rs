@@ -9,7 +9,8 @@
 //! - On an edge, a demand for a phi becomes a demand for the phi's source. Copies and packs are treated as other names of their sources.
 //!
 //! Errors: an instruction writes a register on which there is a demand for another value; the walk reaches the definition of a value that
-//! is still demanded in another register; one register has two different demands; a demand is left at the start of the function.
+//! is still demanded in another register; one register has two different demands; `ENTRY` does not satisfy a demand at the start of the
+//! function.
 //!
 //! Example, read from the bottom up; `%0` is spilled to slot 8:
 //!
@@ -119,7 +120,7 @@ impl AllocationChecker<'_> {
         successor_demands: &Demands,
         demands: &mut Demands,
     ) -> Result<(), CheckError> {
-        // Phis name predecessors in the old function. If `from` is a new block on a split edge, that is the only predecessor of `from`.
+        // Phis name predecessors in the old function. If `from` is a new block on a split edge, they name its only predecessor instead.
         let mut origin = from;
         while !self.is_block_of_old_function(origin) {
             let [only] = predecessors[origin][..] else {

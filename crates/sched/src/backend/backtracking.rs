@@ -1,15 +1,18 @@
 //! Strategy `backtracking`: a list scheduler that takes back its last decisions when they lead to a stall.
 //!
-//! Items are issued by the critical path. Where the best candidate stalls for more than `backtrack-stall` cycles, or exceeds the register
-//! budget, the last `backtrack-depth` decisions are taken back one after the other: at each of them the runner-up issues instead, and the
-//! list schedule continues up to the same number of items. The continuation replaces the old one if its *estimate* is lower: registers
-//! above the budget, then the largest critical path of the items that are left, counted from the cycle in which they can issue. So a greedy
-//! choice that hurts a few steps later is corrected. A decision is changed once at most, and a region takes at most `backtrack-tries`
-//! continuations; so the time is O(n log n + tries × depth × n_ready).
+//! Items issue by these criteria: fewest registers above the budget, most registers freed while they are scarce, fewest stall cycles,
+//! longest critical path. Where the best candidate stalls for more than `backtrack-stall` cycles, or exceeds the register budget, the last
+//! `backtrack-depth` decisions are taken back one after the other: at each of them the runner-up issues instead, and the list schedule
+//! continues up to the same number of items. The first continuation with a lower *estimate* replaces the old one. The estimate is the
+//! number of registers above the budget, then a lower bound of the length: the longest critical path of a ready item, counted from the
+//! cycle in which it can issue. So a greedy choice that causes a stall a few steps later is corrected. Each decision is reconsidered at
+//! most once, and a region takes at most `backtrack-tries` continuations, so the time is O((n + tries × depth) × r) for *n* items, of which
+//! at most *r* are ready at once.
 //!
 //! Registers and units are tracked by [`ResourceTracker`], whose [`UndoRecord`] restores the state before an item.
 //!
-//! Example: the unit of `M0` and `M1` (reciprocals) takes an item every 8 cycles; `M1` starts the longer chain but `M0` is ready first.
+//! Example: the unit of `M0` and `M1` (reciprocals) takes an item every 8 cycles. `M1` reads the result of `A` and starts the longer chain,
+//! which ends with `B`; but `M0` is ready first.
 //!
 //! ```text
 //! greedy        M0 A  ....... M1 ... B     M1 stalls for 6 cycles: its unit is busy
@@ -93,20 +96,20 @@ impl Strategy for Backtracking {
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
     let source = ProposedOrder::original(region, groups.as_ref(), Reason::SourceOrder);
-    let new = best_order(&RegionAnalysis::new(region), groups.as_ref(), budget);
+    let new = propose_order(&RegionAnalysis::new(region), groups.as_ref(), budget);
     let exceeded_scarcity = new.exceeds_scarcity(region);
     let best = if new.improves_on(&source, region) { new } else { source };
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, SearchOutcome::None) }
 }
 
-/// Schedules a region by the critical path, takes back decisions that lead to a stall, and returns the resulting order. `budget` limits the
-/// decisions that are taken back.
-pub(super) fn best_order(analysis: &RegionAnalysis<'_>, groups: Option<&BudgetedGroups>, budget: &mut SearchBudget) -> ProposedOrder {
+/// Schedules a region by the sort key [`ReadyItem::key`], takes back decisions that lead to a stall, and returns the resulting order.
+/// `budget` limits the number of continuations that are tried.
+pub(super) fn propose_order(analysis: &RegionAnalysis<'_>, groups: Option<&BudgetedGroups>, budget: &mut SearchBudget) -> ProposedOrder {
     let region = &analysis.region;
     let knobs = &region.settings.knobs;
     let mut order = UndoableOrder::new(analysis, groups);
     let mut tries = budget.start(knobs, knobs.backtrack_tries);
-    // Decisions before step `fixed` are final: each was changed once already, or is more than `backtrack-depth` steps back.
+    // Decisions before step `fixed` are final: they were reconsidered at an earlier stall.
     let mut fixed = 0;
     while order.steps.len() < region.graph.items() {
         let (best, runner_up) = order.two_best_candidates();
@@ -127,7 +130,7 @@ pub(super) fn best_order(analysis: &RegionAnalysis<'_>, groups: Option<&Budgeted
 struct ReadyItem {
     /// Node of the item in the dependency graph.
     node: u32,
-    /// Number of registers above the budget after the item issues; 0 if the item takes no register.
+    /// Number of general registers above the budget after the item issues; 0 if the item takes no register.
     excess: i32,
     /// Number of general registers that the item frees, negative if it takes registers; 0 unless registers are scarce.
     freed: i32,
@@ -170,7 +173,7 @@ struct UndoableDecision<'a> {
     reason: Reason,
     /// State of the simulated issue pipeline before the item issued.
     clock: Clock<'a>,
-    /// Nodes whose earliest issue cycle the item changed, with the old cycle.
+    /// The successors of the item, each with its earliest issue cycle before the item issued.
     old_earliest: Vec<(u32, u32)>,
     /// Index of the item in the ready list before it issued.
     ready_index: usize,
@@ -200,7 +203,7 @@ struct UndoableOrder<'a, 'g> {
     ready: Vec<u32>,
     /// Tracks the registers and units that the issued items use, and can undo the last item.
     resources: ResourceTracker,
-    /// The registers and units that the issued items occupy.
+    /// The register pressure and the unit cycles of the issued items.
     resource_slot: BlockResourceUsage,
     /// For each register group, whether it is live after the issued items.
     is_live: Vec<bool>,
@@ -243,8 +246,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         self.initial_pressure + self.resource_slot.pressure()
     }
 
-    /// Returns the registers and the unit that an item takes if it issues next. A register that no later item reads is marked as a last
-    /// use.
+    /// Returns the registers and the unit that an item takes if it issues next. The last read of a register is marked as its last use.
     fn resource_needs(&self, node: u32) -> ResourceNeeds {
         let item = self.analysis.item(node);
         let costs = self.analysis.region.costs;
@@ -253,11 +255,11 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
             let operand = |register| RegisterOperand { register: RegisterDescriptor::new(RegFile::General, register), written, last_use };
             operands.extend(registers.map(operand));
         });
-        ResourceNeeds { unit: costs.unit(item.class), cycles: costs.cycles(item.class), operands }
+        ResourceNeeds { unit: costs.unit_index(item.class), cycles: costs.cycles(item.class), operands }
     }
 
-    /// Calls `visit` for the register groups that an item reads, and for those that become live if it issues next: with the numbers of
-    /// their registers, whether the item writes them, and whether it is the last one to read them.
+    /// Calls `visit` for each register group that an item reads, and for each that becomes live if the item issues next. The arguments are
+    /// the numbers of the group's general registers, whether the item writes them, and whether this is their last read.
     fn for_each_group(&self, node: u32, mut visit: impl FnMut(Range<u32>, bool, bool)) {
         let Some(groups) = self.groups else { return };
         let registers = |group: u32| self.first_registers[group as usize]..self.first_registers[group as usize + 1];
@@ -364,8 +366,8 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         self.steps.push(step);
     }
 
-    /// Propagates the issue of a node in cycle `at` to its successors. Appends each successor whose earliest issue cycle changes, with the
-    /// old cycle, to `changed`.
+    /// Propagates the issue of a node in cycle `at` to its successors, and appends each successor with its old earliest issue cycle to
+    /// `changed`. A join whose predecessors have all issued is released at once.
     fn release(&mut self, node: u32, at: u32, changed: &mut Vec<(u32, u32)>) {
         let graph: &'a Graph = self.analysis.region.graph;
         for edge in graph.successors(node) {
@@ -406,8 +408,8 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         Some((step.node, step.runner_up, step.reason))
     }
 
-    /// Returns two figures by which partial orders are compared: the number of registers above the budget, and a lower bound, in cycles, of
-    /// the length of all completions.
+    /// Returns two figures by which partial orders are compared: the number of general registers by which the budget is exceeded after the
+    /// last item, and a lower bound, in cycles, of the length of all completions.
     fn estimate(&self) -> (i32, u32) {
         let path = |&node: &u32| {
             let free = self.clock.unit_free_cycles.get(self.analysis.unit(node)).copied().unwrap_or(0);
@@ -419,8 +421,9 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
         (if self.groups.is_some() { (self.pressure() - budget).max(0) } else { 0 }, length.max(self.clock.cycle + left))
     }
 
-    /// Issues the best candidate. Then undoes decisions one by one, back to step `from`, and issues the runner-up instead. Keeps the first
-    /// continuation that has a lower estimate; if there is none, repeats the old decisions. `tries` counts down the continuations.
+    /// Issues the best candidate. Then undoes decisions one by one, back to step `from`; after each of them issues its runner-up instead,
+    /// and continues by the list schedule. Keeps the first continuation that has a lower estimate; if there is none, repeats the old
+    /// decisions. `tries` counts down the continuations.
     fn try_runners_up(&mut self, from: usize, tries: &mut usize, budget: &mut SearchBudget) {
         // The estimate after the greedy step includes the cost of the stall.
         let (best, runner_up) = self.two_best_candidates();

@@ -4,11 +4,12 @@
 //! **Barriers.** `BAR.SYNC n` for all threads of the thread block is redundant if another `BAR.SYNC n` comes before it without a memory
 //! access in between: nothing happens between the two that a thread could have to wait for. It is removed only if every thread of the
 //! thread block executes the same barriers: threads may match different `BAR` instructions of different branches, and one of those threads
-//! could access memory between its two barriers. So no barrier with this number, and no call, may be in code that only some threads of the
-//! thread block execute: between a branch that threads may take differently and its reconvergence point.
+//! could access memory between its two barriers. So barriers are removed only from kernels without calls, and only if no barrier with
+//! the same number may be in code that only some threads of the thread block execute: between a branch that threads may take differently
+//! and its reconvergence point, or under a guard.
 //!
-//! **Fences.** `MEMBAR`, `ERRBAR` and `CCTL.IVALL` order accesses before them with accesses after them. After one of the same kind and of
-//! the same or a larger scope, without an access in between, they order nothing.
+//! **Fences.** `MEMBAR`, `ERRBAR`, `CGAERRBAR` and `CCTL.IVALL` order accesses before them with accesses after them. A fence that comes
+//! after one of the same kind and of the same or a larger scope, without an access in between, orders nothing.
 //!
 //! ```text
 //! BAR.SYNC 0x0                        BAR.SYNC 0x0
@@ -47,8 +48,8 @@ fn rearrange(function: &mut Function, _: RearrangeContext<'_>) -> Vec<CodeChange
         let mut removed: Vec<(Inst, ChangeReason)> = Vec::new();
         for &inst in &function.blocks[block].insts {
             if let Some(number) = thread_block_barrier_number(function, inst) {
-                // Divergent synchronizations (barriers that only some threads execute) are found at the first repeated barrier of the
-                // function, because most functions have none.
+                // The barriers that only some threads execute, and the calls, are computed at the first repeated barrier of the function,
+                // because most functions have none.
                 let is_same = |function: &Function, split: &mut Option<Vec<Inst>>| {
                     let split = split.get_or_insert_with(|| divergent_barriers_and_calls(function));
                     function.kind == FunctionKind::Kernel && !split.iter().any(|&other| may_use_barrier_number(function, other, number))
@@ -130,8 +131,9 @@ fn keeps_barriers_redundant(function: &Function, inst: Inst) -> bool {
     }
 }
 
-/// Returns the barriers and calls that only some threads of a thread block may execute: those between a branch whose condition may differ
-/// among the threads and its reconvergence point.
+/// Returns the barriers that only some threads of a thread block may execute: those between a branch whose condition may differ among the
+/// threads and its reconvergence point, guarded barriers, and those that are not a `BAR.SYNC` for all threads. Also returns all calls,
+/// because the callee may execute such barriers.
 fn divergent_barriers_and_calls(function: &Function) -> Vec<Inst> {
     let flow = ControlFlow::compute(function);
     let post_dominators = PostDominators::compute(function, &flow);
@@ -184,7 +186,8 @@ fn divergent_barriers_and_calls(function: &Function) -> Vec<Inst> {
     };
     let blocks = function.layout.iter().filter(|&&block| flow.is_reachable(block));
     let insts = blocks.flat_map(|&block| function.blocks[block].insts.iter().map(move |&inst| (block, inst)));
-    // Guarded barriers and barriers with other operands are included wherever they are, because some threads may skip them.
+    // Calls, guarded barriers and barriers with other operands are included wherever they are, because some threads may skip a barrier
+    // there.
     insts
         .filter(|&(block, inst)| {
             is_synchronization(inst)

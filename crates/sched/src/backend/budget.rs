@@ -1,7 +1,7 @@
-//! Limits the searches of a function: to a number of steps, and optionally to a time.
+//! Limits the searches of a function to a number of steps and, on request, to a time.
 //!
 //! Without `--sched-budget` only steps are counted, so the same input gives the same bytes. With it, the searches of a function also end
-//! when the time is over, and the result depends on the speed of the machine.
+//! when the given time has passed, and the result depends on the speed of the machine.
 
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,8 @@ pub(super) struct SearchBudget {
 }
 
 impl SearchBudget {
-    /// Starts the search of a region. Returns the number of steps that the search may take: at most `region_steps`, and at most what is
-    /// left for the function.
+    /// Starts the search of a region. Returns the number of steps that the search may take: `region_steps`, or the number of steps that the
+    /// function has left if that is lower; 0 if the deadline has passed.
     pub(super) fn start(&mut self, knobs: &Knobs, region_steps: usize) -> usize {
         if let Some(milliseconds) = knobs.search_milliseconds {
             // The time starts with the first search of the function.

@@ -1,9 +1,10 @@
 //! Strategy `busy-unit`: starts the slowest unit of a region early and keeps it busy.
 //!
-//! Between the two matrix products of attention, a warp computes the maximum of two rows, one exponential for each element, and their sums.
-//! Each exponential occupies its unit for eight cycles, and these cycles are most of the time of the region. Critical paths do not show
-//! that: the maxima of both rows have paths of the same length, so a list scheduler alternates between the rows, and the unit stays idle
-//! until both maxima are known. It is better to compute one maximum, and the other one during the exponentials of the first row:
+//! Between the two matrix products of attention, a warp computes the maximum of each of two rows, one exponential for each element, and the
+//! sums of the exponentials. Each exponential occupies its unit for eight cycles, and these cycles are most of the time of the region.
+//! Critical paths do not show that: the maxima of both rows have paths of the same length, so a list scheduler alternates between the rows,
+//! and the unit stays idle until both maxima are known. It is better to compute the maximum of one row first, and that of the second row
+//! during the exponentials of the first. `M0` and `M1` are steps of the maxima of the rows 0 and 1, `E0` and `E1` exponentials:
 //!
 //! ```text
 //! M0 M1 M0 M1 M0 M1 ..  E0 E1 E0 E1 E0 E1 ..        alternating: the unit waits for both maxima
@@ -14,17 +15,20 @@
 //!
 //! 1. **Order of the unit.** The items of the busiest unit are divided into groups. The first group starts with the item that needs the
 //!    fewest items before it; all items that need only a few more ([`MAX_EXTRA_ITEMS_IN_GROUP`]) belong to the same group. The next group
-//!    is found in the same way, without the items that earlier groups need. Within a group, the longest critical path comes first.
-//! 2. **Heights.** An item of the unit has at least the height of the next item of the unit plus the cycles that it occupies the unit.
-//!    Its predecessors get their heights from that.
+//!    is found in the same way, without the items that earlier groups need. Within a group, the longest critical path comes first; each
+//!    direct successor counts as one more cycle.
+//! 2. **Heights.** The height of an item is its critical path to the end of the region. An item of the unit gets at least the height of the
+//!    next item of the unit plus the cycles that it occupies the unit. The heights of its predecessors rise accordingly.
 //! 3. **List schedule** by these heights, as in `critical-path`.
 //!
-//! **Warps in step.** The warps of a thread block that meets at barriers run the same code at nearly the same time. A slot that a lone warp
-//! leaves empty is then used by another warp, and filling it with work that could wait delays the other warp. The list schedule therefore
-//! counts issue slots and unit cycles once for each warp of the block that shares the hardware scheduler ([`ResourceCosts::in_step`]).
+//! **Warps in step.** The warps of a thread block that synchronize at barriers run the same code at nearly the same time. An issue slot
+//! that a lone warp leaves empty is then used by another warp, and an instruction that could wait delays the other warp if it takes this
+//! slot. The list schedule therefore counts issue slots and unit cycles once for each warp of the block that shares the hardware scheduler
+//! ([`ResourceCosts::in_step`]).
 //!
 //! **Waits.** A warp issues in order, so waiting for a result of the unit delays all items of the unit after the wait. Readers are
-//! therefore placed as if results of the unit took [`READER_LATENCY_FACTOR`] times as long, if other items are ready.
+//! therefore placed as if results of the unit took [`READER_LATENCY_FACTOR`] times as long (times the number of warps in step), if other
+//! items are ready.
 //!
 //! O(n log n) for *n* items; the number of groups is limited ([`MAX_UNIT_ITEM_GROUPS`]).
 
@@ -46,7 +50,8 @@ use crate::pressure::PressureTracker;
 const MIN_BUSIEST_UNIT_ITEMS: usize = 8;
 /// Minimum number of cycles that an item occupies the busiest unit. A faster unit is rarely idle for lack of a better order.
 const MIN_UNIT_CYCLES_PER_ITEM: u32 = 4;
-/// Readers of a result of the busiest unit are placed as if the latency of that result were this many times as long.
+/// Readers of a result of the busiest unit are placed as if the latency of that result were this many times as long. With several warps in
+/// step, the latency is also multiplied by their number.
 const READER_LATENCY_FACTOR: u32 = 2;
 /// An item of the busiest unit joins a group if it needs at most this number of items that the first item of the group does not need.
 const MAX_EXTRA_ITEMS_IN_GROUP: u32 = 4;
@@ -88,7 +93,7 @@ impl Strategy for BusyUnit {
         Box::new(schedule)
     }
 
-    /// Returns false: the caller need not run this strategy only to learn whether more registers would give a faster order.
+    /// Returns false: if no order of a region can be faster than the original one, the caller may skip this strategy there.
     fn reports_register_demand(&self) -> bool {
         false
     }
@@ -97,12 +102,12 @@ impl Strategy for BusyUnit {
 /// Schedules a region by the strategy `busy-unit`. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
-    let found = best_order(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
+    let found = propose_order(region, groups.as_ref()).unwrap_or_else(|| weighted::propose_order(region, groups.as_ref()));
     found.into_schedule(region, tracker, SearchOutcome::None)
 }
 
-/// Returns the order of a region by the strategy `busy-unit`; `None` if no unit is busy for most of the time.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> Option<ProposedOrder> {
+/// Returns the order of a region by the strategy `busy-unit`; `None` if no unit determines the length of the region ([`busiest_unit`]).
+pub(super) fn propose_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> Option<ProposedOrder> {
     let warps = region.settings.warps_in_step;
     let costs = region.costs.in_step(warps);
     let in_step = Region { costs: &costs, ..*region };
@@ -119,8 +124,9 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -
 }
 
 /// Returns the index of the unit that determines the length of a region: the cycles for which items occupy it are at least half of the
-/// issue cycles of the region. `None` if there is no such unit. Only arithmetic units are considered: other rules order memory accesses and
-/// matrix products.
+/// issue cycles of the region, it executes at least [`MIN_BUSIEST_UNIT_ITEMS`] items, and each occupies it for at least
+/// [`MIN_UNIT_CYCLES_PER_ITEM`] cycles on average. `None` if there is no such unit. Only arithmetic units are considered; for memory
+/// accesses and matrix products there are other strategies.
 fn busiest_unit(analysis: &RegionAnalysis<'_>) -> Option<usize> {
     let costs = analysis.region.costs;
     let mut uses = [(0_usize, 0_u32); UNITS];
@@ -225,15 +231,16 @@ impl Predecessors {
         }
     }
 
-    /// Returns, for each node, how many nodes must still be issued before its result is available: the node itself and those that it
-    /// depends on, without the nodes marked in `needed`. A node that is reached on several paths counts several times.
+    /// Returns, for each node, an upper bound of the number of nodes that must still be issued before its result is available: the node and
+    /// those that it depends on, except the nodes in `needed`, which earlier chosen items need anyway. A node that is reached on several
+    /// paths counts once for each path; so the time is linear in the number of edges.
     fn unmarked_node_counts(&self, graph: &Graph, needed: &[bool]) -> Vec<u32> {
-        let mut unmarked_node_counts = vec![0_u32; graph.nodes()];
+        let mut counts = vec![0_u32; graph.nodes()];
         for &node in graph.order.iter().filter(|&&node| !needed[node as usize]) {
-            let before = self.of(node).iter().fold(0_u32, |sum, &from| sum.saturating_add(unmarked_node_counts[from as usize]));
-            unmarked_node_counts[node as usize] = before.saturating_add(1);
+            let before = self.of(node).iter().fold(0_u32, |sum, &from| sum.saturating_add(counts[from as usize]));
+            counts[node as usize] = before.saturating_add(1);
         }
-        unmarked_node_counts
+        counts
     }
 }
 
@@ -242,7 +249,7 @@ mod tests {
     use super::super::engine::testing::TestRegion;
     use super::*;
 
-    /// Returns test code for two rows of eight elements: sums each row, subtracts the sum from each element, and computes the exponentials.
+    /// Returns test code that sums each of two rows of eight elements, subtracts the sum from each element, and computes the exponentials.
     fn test_code_of_two_rows() -> Vec<String> {
         let mut lines = Vec::new();
         for row in [0, 100] {

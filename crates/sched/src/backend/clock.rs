@@ -76,7 +76,7 @@ impl<'a> Clock<'a> {
         if is_pseudo {
             return earliest.max(self.cycle);
         }
-        let (unit, cycles) = (self.costs.unit(class), self.costs.cycles(class));
+        let (unit, cycles) = (self.costs.unit_index(class), self.costs.cycles(class));
         if let Some(at) = self.dual_issue_cycle(class, earliest) {
             self.unit_free_cycles[unit] = at + cycles.max(1) as u32;
             self.pairable = None;
@@ -93,7 +93,7 @@ impl<'a> Clock<'a> {
     /// issue in that same cycle; `None` if it cannot, in particular on a machine without dual issue.
     pub(super) fn dual_issue_cycle(&self, class: SchedClass, earliest: u32) -> Option<u32> {
         let (at, first) = self.pairable?;
-        (earliest <= at && self.unit_free_cycles[self.costs.unit(class)] <= at && self.costs.can_dual_issue_pair(first, class))
+        (earliest <= at && self.unit_free_cycles[self.costs.unit_index(class)] <= at && self.costs.can_dual_issue_pair(first, class))
             .then_some(at)
     }
 
@@ -139,7 +139,7 @@ pub(crate) fn lower_bound(code: &SchedCode, graph: &Graph, costs: &ResourceCosts
         let item = &code.items[graph.region.start + node];
         if item.opcode.is_some() {
             let cycles = costs.cycles(item.class).max(1) as u32;
-            let (sum, longest) = &mut busy[costs.unit(item.class)];
+            let (sum, longest) = &mut busy[costs.unit_index(item.class)];
             (*sum, *longest) = (*sum + cycles, cycles.max(*longest));
             instructions += 1;
         }
@@ -147,8 +147,8 @@ pub(crate) fn lower_bound(code: &SchedCode, graph: &Graph, costs: &ResourceCosts
     if costs.dual_issue() {
         instructions = instructions.div_ceil(2);
     }
-    // The last instruction on a unit issues when all others have left the unit. Its own cycles on the unit come after its issue, so they
-    // do not count. Which instruction is last is open; the bound assumes the one that occupies the unit longest.
+    // The last instruction on a unit issues when all others have left the unit. Its own cycles on the unit come after its issue, so they do
+    // not count. Any instruction of the unit may be the last one; the bound assumes the one that occupies the unit longest.
     let units = busy.iter().map(|(sum, longest)| (sum - longest) + 1).max().unwrap_or(0);
     lower_bound.issued = lower_bound.issued.max(instructions).max(if instructions > 0 { units } else { 0 });
     lower_bound.done = lower_bound.done.max(lower_bound.issued);

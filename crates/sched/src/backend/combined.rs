@@ -2,19 +2,23 @@
 //!
 //! | region | strategies |
 //! |---|---|
-//! | every one | backend B, backend C, `critical-path`, `latency`, `backtracking` |
+//! | every one | backend B, backend C, `critical-path`, `latency` |
+//! | at most 512 items | also `backtracking` |
 //! | at most `permutation-size` items | also `permutation` |
 //! | the body of a loop | also `loop-aware`; the cycles per iteration decide |
 //! | two or more matrix products | also `tensor` |
-//! | one slow unit takes most of the time | also `busy-unit` |
-//! | in mode `reduce-reg`, or with more live registers than the scarcity threshold | also `pressure` |
+//! | one slow arithmetic unit takes most of the time | also `busy-unit` |
+//! | before register allocation: in mode `reduce-reg`, or if some order exceeds the scarcity threshold | also `pressure` |
 //!
-//! Orders are compared by registers above the budget, then by cycles, then by registers. Cycles are those until the region can be left and
-//! those until its results are available; after register allocation they include register banks and the reuse cache. Where `busy-unit`
-//! applies, the warps of a thread block that share a hardware scheduler are assumed to run in step ([`Settings`](super::Settings)). The
-//! original order takes part and wins ties. A region whose original order is at its lower bound is not scheduled. After register allocation
-//! the search ends with the first order at the lower bound, for which only the first two strategies are asked. Otherwise the time is the
-//! sum of the times of the strategies, about ten times that of backend B.
+//! Orders are compared by registers above the budget, then by cycles, then by registers; in mode `reduce-reg` registers come before cycles.
+//! The cycles of an order are the sum of two numbers: the cycles until the region can be left, and those until its results are available.
+//! After register allocation they include cycles lost by bank conflicts. Where `busy-unit` applies, the warps of a thread block that share
+//! a hardware scheduler are assumed to run in step ([`Settings`](super::Settings)). The original order takes part and wins ties.
+//!
+//! Two tests save time. Before register allocation, except in mode `reduce-reg`, a region whose original order is at its lower bound and fits
+//! into the budget is not scheduled. After register allocation, the search ends if the original order or that of backend B or C is at the
+//! lower bound; this test is left out for warps in step. Neither test is made for loop bodies. Otherwise the time is the sum of the times of
+//! the strategies, about ten times that of backend B.
 //!
 //! The description of ptxas has a "combined pass for complex code patterns" and says no more about it.
 
@@ -118,7 +122,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     if is_at_bound {
         return source.into_schedule(region, tracker, SearchOutcome::Optimal);
     }
-    let by_unit = busy_unit::best_order(region, groups);
+    let by_unit = busy_unit::propose_order(region, groups);
     // Where a slow unit takes most of the time, it matters which issue slots an order leaves to other warps.
     let warps = if by_unit.is_some() { region.settings.warps_in_step } else { 1 };
     let costs = region.costs.in_step(warps);
@@ -129,10 +133,10 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     let is_shortest = |proposal: &ProposedOrder| bound.is_some_and(|bound| meter.exit_plus_done_cycles(&proposal.order) <= bound);
     let mut proposals = vec![source];
     if !is_shortest(&proposals[SOURCE]) {
-        proposals.push(weighted::best_order(region, groups));
+        proposals.push(weighted::propose_order(region, groups));
     }
     if !is_shortest(&proposals[proposals.len() - 1]) {
-        proposals.push(tree::best_order(region, groups, tracker));
+        proposals.push(tree::propose_order(region, groups, tracker));
     }
     if let Some(shortest) = proposals.pop_if(|last| is_shortest(last)) {
         return shortest.into_schedule(region, tracker, SearchOutcome::None);
@@ -144,10 +148,10 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     proposals.extend(tensor::order_by_products(region, groups));
     proposals.extend(by_unit);
     if !region.carried.is_empty() {
-        proposals.push(loop_aware::best_order_from(region, groups, [&proposals[SOURCE], &proposals[WEIGHTED]]).0);
+        proposals.push(loop_aware::propose_order_from(region, groups, [&proposals[SOURCE], &proposals[WEIGHTED]]).0);
     }
     if items <= MAX_ITEMS_FOR_ALL_STRATEGIES {
-        proposals.push(backtracking::best_order(&analysis, groups, budget));
+        proposals.push(backtracking::propose_order(&analysis, groups, budget));
     }
     let exceeded_scarcity = proposals.iter().any(|proposal| proposal.exceeds_scarcity(region));
     if let Some(groups) = groups.filter(|_| reduces || exceeded_scarcity) {
@@ -156,7 +160,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     let mut optimum = None;
     if items <= region.settings.knobs.permutation_size {
         let known = [&proposals[SOURCE], &proposals[CRITICAL_PATH], &proposals[WEIGHTED]];
-        let (proposal, search) = permutation::best_order_from(&analysis, groups, known, budget);
+        let (proposal, search) = permutation::propose_order_from(&analysis, groups, known, budget);
         optimum = (search == SearchOutcome::Optimal).then(|| proposal.cost(region));
         proposals.push(proposal);
     }

@@ -10,7 +10,7 @@
 //! | topic | description of ptxas | here | why |
 //! |---|---|---|---|
 //! | result | priority weights for other strategies | an order | the engine needs no separate weight pass |
-//! | path | from the graph's root | to the end of the region, with the results that leave it | the remaining cycles determine the length |
+//! | path | from the graph's root | to the end of the region, with the latency of results that leave it | this determines the length |
 
 use super::engine::{Candidate, MAX_CRITERIA, Priority, RegionAnalysis, engine_reasons, schedule_by};
 use super::reason::Reason;
@@ -52,7 +52,7 @@ impl Strategy for CriticalPath {
         Box::new(|region, tracker| schedule_by(region, tracker, &mut ByCriticalPath))
     }
 
-    /// Returns false: the caller need not run this strategy only to learn whether more registers would give a faster order.
+    /// Returns false: if no order of a region can be faster than the original one, the caller may skip this strategy there.
     fn reports_register_demand(&self) -> bool {
         false
     }

@@ -1,24 +1,25 @@
 //! Strategy `depth-first`: follows each dependency chain to its end before it starts the next.
 //!
-//! The candidate whose latest predecessor issued most recently wins, as long as it stalls for at most `depth-stall` cycles; so the order is
-//! a depth-first walk of the dependency graph. Values are read soon after they are computed, which keeps few of them live, and chains whose
-//! links take longer (loads) are left and resumed when their results arrive. O(n log n) for *n* items.
+//! Candidates that stall for at most `depth-stall` cycles come first. Among them, the candidate whose latest predecessor issued most
+//! recently wins, so the order is a depth-first walk of the dependency graph. Values are read soon after they are computed, which keeps few
+//! of them live. A chain with an item that takes longer, such as a load, is left and resumed when the result arrives. O(n log n) for *n*
+//! items.
 //!
-//! Example: two chains of additions with a latency of 4 cycles.
+//! Example: two chains of two additions and a store (`A0 A1 A2` and `B0 B1 B2`); an addition has a latency of 4 cycles.
 //!
 //! ```text
-//! original     A0 B0 A1 B1 A2 B2        4 values live
-//! depth-first  A0 A1 A2 B0 B1 B2        2 values live, three stalls of 3 cycles each
+//! original     A0 B0 A1 B1 A2 B2        2 sums live, two stalls of 2 cycles each
+//! depth-first  A0 A1 A2 B0 B1 B2        1 sum live, four stalls of 3 cycles each
 //! ```
 //!
-//! The order takes more cycles for one warp than that of `critical-path`. It pays where registers limit the number of warps, and many
-//! warps hide the stalls. In mode `ilp` before register allocation the order is used where it needs fewer registers or fewer cycles than
-//! the original order; after allocation only where it needs fewer cycles.
+//! The order takes more cycles for one warp than that of `critical-path`. It is useful where registers limit the number of warps, and many
+//! warps hide the stalls. Before register allocation the order is used where it needs fewer registers than the original order, or as many
+//! registers and fewer cycles; after register allocation only where it needs fewer cycles.
 //!
 //! | topic | description of ptxas | here | why |
 //! |---|---|---|---|
 //! | walk | recursive, from the roots | the ready list, ordered by the latest predecessor | an item must wait for all its predecessors |
-//! | long chains | no limit | a stall of more than `depth-stall` cycles leaves the chain | a load in the chain would stall the warp for hundreds of cycles |
+//! | long chains | no limit | a stall of more than `depth-stall` cycles leaves the chain | a load would stall the warp for hundreds of cycles |
 
 use super::engine::{Candidate, MAX_CRITERIA, Priority, ProposedOrder, RegionAnalysis, engine_reasons, enter_region, run};
 use super::reason::Reason;
@@ -86,8 +87,8 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     )
 }
 
-/// Returns `new` if it needs fewer registers than the order `source`, or the same number of registers and fewer cycles; otherwise `source`.
-/// After register allocation, only cycles count.
+/// Returns the better of two orders; `source` if they are equal. The number of registers above the budget decides first, then the maximum
+/// number of live general registers, then cycles. After register allocation, only cycles count.
 pub(super) fn choose_fewer_registers(region: &Region<'_>, new: ProposedOrder, source: ProposedOrder) -> ProposedOrder {
     let cost = |proposal: &ProposedOrder| {
         let cycles = proposal.length.issued + proposal.length.done;

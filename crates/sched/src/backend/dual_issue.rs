@@ -10,7 +10,8 @@
 //!   partner, it looks for the first of the next `pairing-window` instructions that can be its partner. The pairs are used if the order
 //!   becomes shorter.
 //!
-//! Example: two chains, one of the FMA unit (F) and one of the ALU (A).
+//! Example: two independent instructions of the FMA unit (F) and two of the ALU (A); for simplicity, each unit takes one instruction per
+//! cycle.
 //!
 //! ```text
 //! order            cycles on a machine with dual issue
@@ -18,12 +19,13 @@
 //! F0 A0 F1 A1      F0 and A0 in 0, F1 and A1 in 1
 //! ```
 //!
-//! Without the fact, `dual-issue` is `critical-path` and `pairing` is `b`. Both take O(n log n) for *n* items and a fixed window.
+//! On a machine without dual issue, `dual-issue` gives the order of `critical-path`, and `pairing` that of backend B. Both take O(n log n)
+//! for *n* items and a fixed window.
 //!
 //! | topic | description of ptxas | here | why |
 //! |---|---|---|---|
-//! | hook | a callback of the ready list | a criterion of the priority | the engine compares candidates anyway |
-//! | compatibility | two functions | different units, no branch, no dependence | nothing else is known about such machines |
+//! | where pairs are formed | in a callback, when the ready list is compared | in a criterion of the priority | the engine compares candidates anyway |
+//! | which instructions pair | decided by two functions | different units, no branch, no dependence | nothing else is known about such machines |
 
 use super::engine::{Candidate, MAX_CRITERIA, Priority, ProposedOrder, RegionAnalysis, engine_reasons, enter_region, schedule_by};
 use super::reason::Reason;
@@ -109,7 +111,7 @@ impl Strategy for Pairing {
 /// afterwards.
 fn schedule_pairs(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
-    let first = weighted::best_order(region, groups.as_ref());
+    let first = weighted::propose_order(region, groups.as_ref());
     if !region.costs.dual_issue() {
         return first.into_schedule(region, tracker, SearchOutcome::None);
     }

@@ -2,12 +2,11 @@
 //!
 //! Input: a region and a [`Priority`]. Output: a [`ProposedOrder`]: an order with its length, its registers and the reason of each decision.
 //!
-//! At each step the engine compares a window of the ready list: for each unit the available items with the highest
-//! [`Priority::rank`], those that come
-//! first in the original order, and those whose operands arrive next. Two criteria come before those of the strategy, because every order
-//! must fit into the registers: an item that exceeds the register budget loses, and while registers are scarce, or in mode `reduce-reg`,
-//! the item that leaves more of them free wins. The strategy's own criteria ([`Priority::criterion_values`]) follow, then the original
-//! order.
+//! At each step the engine compares a window of the ready list: for each unit the available items with the highest [`Priority::rank`]; the
+//! items that come first in the original order; and the items whose operands arrive next. Two criteria come before those of the strategy,
+//! because every order must fit into the registers: an item that exceeds the register budget loses, and while registers are scarce, or in
+//! mode `reduce-reg`, the item that leaves more of them free wins. The strategy's own criteria ([`Priority::criterion_values`]) follow,
+//! then the original order.
 //!
 //! Example with the criteria "stall cycles, then critical path" and three ready items:
 //!
@@ -79,7 +78,7 @@ impl<'a> RegionAnalysis<'a> {
     /// Returns the index of the functional unit that executes the item of a node; [`UNITS`] for a pseudo operation.
     pub(super) fn unit(&self, node: u32) -> usize {
         let item = self.item(node);
-        if item.opcode.is_some() { self.region.costs.unit(item.class) } else { UNITS }
+        if item.opcode.is_some() { self.region.costs.unit_index(item.class) } else { UNITS }
     }
 }
 
@@ -98,7 +97,7 @@ pub(super) struct Candidate {
     pub pressure_change: PressureCounts,
     /// Step at which the latest predecessor of the item issued, counted from 1; 0 if the item has no predecessors.
     pub last_predecessor_step: u32,
-    /// Whether some instruction that reads a result of the item waits for a scoreboard.
+    /// Whether an item that depends on this one waits for its scoreboard.
     pub sets_scoreboard: bool,
     /// Whether the item waits for the scoreboard of an earlier item.
     pub awaits_scoreboard: bool,
@@ -115,8 +114,8 @@ pub(super) trait Priority {
     /// The reason that a trace gives for each criterion of [`Priority::criterion_values`], in the same order.
     const CRITERION_REASONS: &'static [Reason];
 
-    /// Returns the rank by which ready items are preselected: each step compares only the items with the highest ranks on each unit. The
-    /// default is the critical path.
+    /// Returns the rank by which ready items are preselected: of the available items of each unit, a step compares those with the highest
+    /// ranks. The default is the critical path.
     fn rank(&self, analysis: &RegionAnalysis<'_>, node: u32) -> i64 {
         analysis.heights[node as usize].into()
     }
@@ -176,8 +175,8 @@ impl ProposedOrder {
     }
 
     /// Returns whether the order should replace the original order `source`: it is shorter, or in mode `reduce-reg` has the lower
-    /// [`ProposedOrder::cost`]. A shorter order is accepted even above the register budget: the caller then tries again with fewer registers,
-    /// and learns that more of them would save time.
+    /// [`ProposedOrder::cost`]. A shorter order is accepted even if it exceeds the register budget: the caller then tries again with fewer
+    /// registers, and knows that more registers would save time.
     pub(super) fn improves_on(&self, source: &ProposedOrder, region: &Region<'_>) -> bool {
         if region.settings.mode == ScheduleMode::ReduceReg {
             return self.cost(region) < source.cost(region);
@@ -266,7 +265,8 @@ impl<'a> OrderMeter<'a> {
     }
 
     /// Returns a lower bound of [`OrderMeter::exit_plus_done_cycles`] for all orders: each instruction takes an issue slot and comes after
-    /// its dependences. Units, read ports and pairs of instructions that issue together only make orders longer.
+    /// its dependences. Units and read ports are left out, because they can only make orders longer. On a machine with dual issue the bound
+    /// is 0, because two instructions can share an issue slot there.
     pub(super) fn lower_bound(&self) -> u32 {
         let Region { code, graph, costs, .. } = self.region;
         if costs.dual_issue() {

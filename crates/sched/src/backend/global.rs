@@ -4,13 +4,13 @@
 //! dominator tree to its root, so an instruction may move up several times. Of the blocks that *D* immediately dominates, those that are
 //! executed most often are visited first.
 //!
-//! - Arithmetic, reads of constant banks and reads of invariant special registers cannot fault. Such instructions move as long as *D* has
-//!   idle issue slots and their operands do not arrive late there.
+//! - Arithmetic, reads of constant banks and reads of invariant special registers cannot fault. Such an instruction moves if *D* has an
+//!   idle issue slot and no operand is computed by a variable-latency instruction of *D*, whose result would arrive late.
 //! - A load moves only if exactly the same threads execute it as before, and if no store, barrier, fence, call or exit is in between.
 //!   Either *D* ends with a branch to the block, whose condition becomes the guard of the load, or all threads that execute *D* also
 //!   execute the block. The instructions that compute its address move with it. No load moves out of a loop (pass `hoist` does that).
 //!
-//! **Downward.** Arithmetic of *D* whose results are read below only one of its successors moves there if *D* has no idle issue slot.
+//! **Downward.** If a block has no idle issue slot, its arithmetic moves down to the successor that alone needs the results.
 //!
 //! ```text
 //! bb0:  %1 = S2R SR_TID.X                  bb0:  %1 = S2R SR_TID.X
@@ -44,7 +44,8 @@ use super::software_pipelining::branch_guard;
 use super::weighted_variant::{Variation, WeightedVariant};
 use crate::score::LOOP_MODEL;
 
-/// Maximum number of blocks between a block and its immediate dominator that are searched for stores; with more, no load moves up.
+/// Maximum number of blocks on the paths from an immediate dominator to the block that are searched for stores. If there are more, no load
+/// moves up.
 const MAX_SEARCHED_BLOCKS_BETWEEN: usize = 8;
 
 /// Maximum number of instructions in a function that this strategy changes. Each move takes time linear in the size of two blocks.
@@ -180,7 +181,7 @@ fn reaching_threads(
         if block == below || between.contains(&block) {
             continue;
         }
-        // A back edge means a loop between the two blocks, which may not terminate.
+        // A back edge means a loop between the two blocks. If it does not terminate, some threads do not reach `below`.
         let is_backward = flow.successors(block).iter().any(|&to| flow.position(to) <= flow.position(block));
         let may_cross_all = function.blocks[block]
             .insts
@@ -271,8 +272,8 @@ fn choose_instructions_to_hoist(
         }
         may_load &= may_be_crossed_by_load(function, inst) || is_branch_or_reconvergence(function, inst);
     }
-    // An operand of variable latency that is computed in `above` itself arrives late: an instruction that reads it there would delay the
-    // branch.
+    // The result of a variable-latency instruction of `above` itself arrives late: an instruction that reads it at the end of `above` would
+    // delay the branch.
     let is_late = |value: Value| {
         let inst = definitions.defining_insts[value].filter(|_| definitions.blocks[value] == Some(above));
         inst.and_then(|inst| sched_class_of(function, inst)).is_some_and(|class| context.model.time(class).is_some())

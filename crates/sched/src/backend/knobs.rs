@@ -89,18 +89,18 @@ macro_rules! knobs {
 }
 
 knobs! {
-    "auto-budget" auto_budget: usize = 10_000, "auto: instructions of all trials of a function together; the first trial is free.";
-    "post-schedule" post_schedule: Option<u32> = None, "all: whether phase 110 schedules (1) or not (0); auto: it does, by-target as the machine's hook says.";
+    "auto-budget" auto_budget: usize = 10_000, "auto: maximum number of instructions scheduled in all trials of a function together; the first trial is not counted.";
+    "post-schedule" post_schedule: Option<u32> = None, "all: whether the scheduler runs again after register allocation (phase 110): 1 yes, 0 no; auto: yes; by-target: only on targets for which the published description has it.";
     "register-target" register_target: Option<i32> = None, "all: general registers that may be live; auto: as many as cost no resident warps.";
     "register-gaps" register_gaps: i32 = 0, "all: registers that allocation may need beyond those that are live, because tuples leave gaps.";
     // This knob changes no order yet: it sets bit 1 of the priority for all candidates of a step equally. Strategies of the published
     // description that select candidates by bit 1 are not implemented.
     "queue-depth" queue_depth: usize = 4, "A: no effect yet. Ready readers of in-flight results from which on the critical bit is set (knob 770).";
-    "tighten-by" tighten_by: Option<i32> = None, "A: registers by which reduce-reg tightens the budget; auto: an eighth and three.";
-    "scarce-by" scarce_by: Option<i32> = None, "A: registers below the budget from which on they are scarce (knob 760); auto: a sixteenth.";
-    "hot-cold-budget" hot_cold_budget: u32 = 64, "A: near accesses of a region after which the distance of memory no longer counts.";
+    "tighten-by" tighten_by: Option<i32> = None, "A: registers by which reduce-reg reduces the register budget; auto: an eighth of the budget plus three.";
+    "scarce-by" scarce_by: Option<i32> = None, "A: registers count as scarce when at most this many of the budget are free (knob 760); auto: a sixteenth of the budget.";
+    "hot-cold-budget" hot_cold_budget: u32 = 64, "A: number of near memory accesses of a region after which their distance is ignored.";
     "batch" batch: u32 = 16, "A, C: matrix products that dyn-batch keeps together.";
-    "pressure-weight" pressure_weight: f64 = 1.8, "B: what registers count; parallelism counts one minus it.";
+    "pressure-weight" pressure_weight: f64 = 1.8, "B: weight of registers; the weight of parallelism is the absolute value of one minus it.";
     "forward-weight" forward_weight: f64 = 3.2, "B: what the forward order counts in the backward pass; waiting counts one minus it.";
     "tree-alternatives" tree_alternatives: usize = 8, "C: orders that are tried for a region, at most.";
     "tree-work" tree_work: usize = 24_000, "C: instructions that may be placed for a region, all alternatives together; one is always tried.";
@@ -116,7 +116,7 @@ knobs! {
     "backtrack-depth" backtrack_depth: usize = 8, "backtracking: decisions that may be taken back at once.";
     "backtrack-tries" backtrack_tries: usize = 256, "backtracking: other decisions that are tried in a region.";
     "depth-stall" depth_stall: u32 = 6, "depth-first: stall cycles for which a chain is not left.";
-    "loop-rounds" loop_rounds: usize = 4, "loop-aware: schedules of a loop body, each with what the one before leaves in flight.";
+    "loop-rounds" loop_rounds: usize = 4, "loop-aware: number of times that a loop body is scheduled, each time after the instructions that the previous order leaves in flight.";
     "tensor-spacing" tensor_spacing: u32 = 2, "tensor: matrix products between two loads that are ready.";
     "scoreboard-limit" scoreboard_limit: Option<usize> = None, "scoreboard: results in flight above which no further one is started; auto: the scoreboards of the machine.";
     "pairing-window" pairing_window: usize = 16, "pairing: instructions among which a partner is looked for.";
@@ -124,7 +124,7 @@ knobs! {
     "global-loads" global_loads: usize = 8, "global: loads that may move out of one block.";
     "pipeline-registers" pipeline_registers: usize = 16, "software-pipelining: registers that the loads of the next iteration may take.";
     "pipeline-gain" pipeline_gain: u32 = 12, "software-pipelining: cycles of an iteration that must be saved.";
-    "pipeline-address" pipeline_address: usize = 12, "software-pipelining: instructions of the addresses of the next iteration.";
+    "pipeline-address" pipeline_address: usize = 12, "software-pipelining, prefetch: maximum number of instructions that compute the addresses of the next iteration.";
     "prefetch-distance" prefetch_distance: u32 = 4, "prefetch: iterations ahead, at most.";
     "prefetch-lines" prefetch_lines: usize = 4, "prefetch: lines that an iteration prefetches, at most.";
     "tree-solutions" tree_solutions: usize = 4_096, "C: solutions that are kept for regions that look alike.";

@@ -1,10 +1,10 @@
 //! Strategy `latency`: hides memory latency by starting loads, and what their addresses need, as early as possible.
 //!
 //! The *memory path* of an item is the largest sum of long latencies (20 cycles or more) on a path from its issue to the end of the region.
-//! Criteria, in this order: a candidate that can issue without a stall wins; then the longer memory path; then the candidate that depends
-//! on older results, so that independent chains alternate; then the longer critical path. O(n log n) for *n* items.
+//! Criteria, in this order: the candidate with fewer stall cycles wins; then the longer memory path; then the candidate that depends on
+//! older results, so that independent chains alternate; then the longer critical path. O(n log n) for *n* items.
 //!
-//! Example: `L1` loads through a pointer that `A` computes; the chain `X0..X9` of sums takes 40 cycles.
+//! Example: `L1` loads through a pointer that `A` computes, with a latency of 30 cycles; the chain `X0..X9` of sums takes 40 cycles.
 //!
 //! ```text
 //! critical path      X0 40 cycles, A 35 cycles        starts with X0
@@ -22,7 +22,7 @@ use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::PressureTracker;
 
-/// The priority function: no stall, then the longer memory path, then older operands, then the longer critical path.
+/// The priority function: fewer stall cycles, then the longer memory path, then older operands, then the longer critical path.
 pub(super) struct ByMemoryPath {
     /// For each node, the largest sum of long latencies on a path to the end of the region, in cycles.
     memory_paths: Vec<u32>,
@@ -48,7 +48,7 @@ impl ByMemoryPath {
 impl Priority for ByMemoryPath {
     const CRITERION_REASONS: &'static [Reason] = &[Reason::Cost, Reason::MemoryPath, Reason::Interleaved, Reason::DependencyCycle];
 
-    /// Returns the rank of an available item: each step compares only the items with the highest ranks.
+    /// Returns the rank of an item: the longer memory path first, then the longer critical path.
     fn rank(&self, analysis: &RegionAnalysis<'_>, node: u32) -> i64 {
         (i64::from(self.memory_paths[node as usize]) << 32) + i64::from(analysis.heights[node as usize])
     }
@@ -84,7 +84,7 @@ impl Strategy for LatencyScheduling {
         Box::new(schedule)
     }
 
-    /// Returns false: the caller need not run this strategy only to learn whether more registers would give a faster order.
+    /// Returns false: if no order of a region can be faster than the original one, the caller may skip this strategy there.
     fn reports_register_demand(&self) -> bool {
         false
     }

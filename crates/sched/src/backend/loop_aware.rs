@@ -5,11 +5,12 @@
 //! dependences. The strategy works on loops whose body is one region:
 //!
 //! 1. Schedule the body by backend B.
-//! 2. Issue four iterations of the order on the shared clock. The cost of the order is the number of cycles of the last three iterations.
+//! 2. Simulate four iterations of the order on the shared clock. The cost of the order is the number of cycles of the last three.
 //! 3. From the steady state, take the cycle in which each carried operand arrives (the *start* of its reader), and the cycle by which each
-//!    carried result is needed (the *tail* of its writer). Schedule again with these figures, by backend B and by the critical path.
-//! 4. Repeat until an order occurs twice, at most `loop-rounds` times. Of all orders, including the original one, the one with the lowest
-//!    cost is used.
+//!    carried result is needed (the *tail* of its writer). Schedule again with these figures, once by backend B and once by the critical
+//!    path, and continue with the better of the two orders.
+//! 4. Repeat the steps 2 and 3 until an order occurs a second time, at most `loop-rounds` times. Of all orders, including the original one,
+//!    the one with the lowest cost is used.
 //!
 //! Each round is O(n log n) for *n* items. Regions that are not the body of a loop are scheduled by backend B.
 //!
@@ -89,20 +90,24 @@ impl Strategy for LoopAware {
 /// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
-    let (best, exceeded_scarcity) = best_order(region, groups.as_ref());
+    let (best, exceeded_scarcity) = propose_order(region, groups.as_ref());
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, SearchOutcome::None) }
 }
 
 /// Returns the best order of a region, and whether some order that was tried has more live registers than the scarcity threshold
 /// ([`super::Budget::scarce_above`]).
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> (ProposedOrder, bool) {
+pub(super) fn propose_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> (ProposedOrder, bool) {
     let source = ProposedOrder::original(region, groups, Reason::SourceOrder);
-    let first = weighted::best_order(region, groups);
-    best_order_from(region, groups, [&source, &first])
+    let first = weighted::propose_order(region, groups);
+    propose_order_from(region, groups, [&source, &first])
 }
 
-/// Returns the same as [`best_order`]. `known` has the original order and that of backend B.
-pub(super) fn best_order_from(region: &Region<'_>, groups: Option<&BudgetedGroups>, known: [&ProposedOrder; 2]) -> (ProposedOrder, bool) {
+/// Returns the same as [`propose_order`]. `known` has the original order and that of backend B.
+pub(super) fn propose_order_from(
+    region: &Region<'_>,
+    groups: Option<&BudgetedGroups>,
+    known: [&ProposedOrder; 2],
+) -> (ProposedOrder, bool) {
     let [source, first] = known;
     let mut exceeds_scarcity = first.exceeds_scarcity(region);
     if region.carried.is_empty() {
@@ -131,7 +136,7 @@ pub(super) fn best_order_from(region: &Region<'_>, groups: Option<&BudgetedGroup
         let graph = steady_state_graph(region, &state);
         let inner = Region { graph: &graph, ..*region };
         let by_path = run(&RegionAnalysis::new(&inner), groups, &mut ByCriticalPath);
-        let by_weights = weighted::best_order(&inner, groups);
+        let by_weights = weighted::propose_order(&inner, groups);
         let states = [&by_path, &by_weights].map(|proposal| steady_state(region, &proposal.order));
         let is_path_better = rate(&by_path, states[0].cycles) < rate(&by_weights, states[1].cycles);
         let [state_by_path, state_by_weights] = states;

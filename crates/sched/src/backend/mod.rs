@@ -1,4 +1,4 @@
-//! Scheduling strategies for a region, behind one interface ([`Strategy`]).
+//! Scheduling strategies, which order the items of a region. All implement one interface ([`Strategy`]).
 //!
 //! Input: the dependency graph of a region, the register budget and other [`Settings`]. Output: a [`Schedule`]: a permutation of the
 //! region's items, its length in cycles and, on request, the reason for each decision ([`ScheduleDecision`]). All strategies use the same
@@ -16,6 +16,7 @@
 //! | `backtracking` | list scheduling that takes back decisions that lead to a stall | [`backtracking`] |
 //! | `critical-path`, `latency`, `scoreboard`, `tensor` | list scheduling by other priorities ([`engine`]) | one module each |
 //! | `depth-first`, `pressure` | orders with few live registers | [`depth_first`], [`pressure`] |
+//! | `near-source` | few live registers, in an order near the original one | [`near_source`] |
 //! | `loop-aware` | fewest cycles per iteration | [`loop_aware`] |
 //! | `combined` | the best of several for each region | [`combined`] |
 //! | `global`, `software-pipelining`, `barrier-coalescence`, `prefetch` | change the function first ([`rearrange`]), then order as B | one module each |
@@ -23,7 +24,7 @@
 //! | `busy-unit` | starts the slowest unit early and keeps it busy | [`busy_unit`] |
 //! | `warp-schedule` | as B, with yields tuned by a model of several warps | [`warp_schedule`] |
 //!
-//! They follow the schedulers in a published description of ptxas. Each module lists where it departs from that description.
+//! Most of them follow the schedulers in a published description of ptxas; their modules list where they depart from that description.
 //! [`registry`] is the table of all strategies; `docs/contributing.md` has a checklist for new ones.
 
 mod backtracking;

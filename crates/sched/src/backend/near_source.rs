@@ -4,14 +4,16 @@
 //! products of attention, they start too many of them, and the code spills. The original order is often better, except for two
 //! habits of compilers, which this strategy corrects:
 //!
-//! - a value is computed long before its first use, although its operands stay live anyway: the item is *deferred* to that use;
-//! - an item that frees more registers than it takes comes late: it is placed as soon as it is ready.
+//! - a value is computed long before its first use, although its operands are live until that use in any case: the item that computes it is
+//!   *deferred* to the use;
+//! - an item that frees more registers than it takes comes long after its operands are computed: it moves up to where it is ready.
 //!
-//! The result is the *base order*. A list scheduler then reorders it for fewer stalls, but looks only at a window of items after the first
-//! one that is not placed, so the number of live registers stays near that of the base order. Several sizes of the window are tried. The
-//! order with the smallest excess over the register budget wins; of equal ones, the shortest.
+//! The result is the *base order*. A list scheduler then reorders it for fewer stalls. It chooses only among the items of a window, which
+//! starts at the first item that is not placed, so the number of live registers stays near that of the base order. Several sizes of the
+//! window are tried. The order with the smallest excess over the register budget wins; of equal ones, the shortest.
 //!
-//! Example: eight elements are scaled, and their maximum is computed. The elements themselves are read again later.
+//! Example: eight elements are scaled (`M1` to `M8`), and the maximum of the products is computed (`X1` to `X7`). The elements themselves
+//! are read again later.
 //!
 //! ```text
 //! original order   M1 M2 M3 M4 M5 M6 M7 M8 X1 X2 X3 ..    8 products live beside the elements
@@ -85,7 +87,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
             let base = base_order(region, groups);
             let mut largest_distance = u32::MAX;
             for window in WINDOW_ITEM_COUNTS {
-                // A window that leaves out no item gives the same order as the larger window before.
+                // If with the larger window all ready items lay within this smaller one at every step, both windows give the same order.
                 if window > largest_distance {
                     continue;
                 }
@@ -113,12 +115,13 @@ fn base_order(region: &Region<'_>, groups: &BudgetedGroups) -> Vec<u32> {
     order
 }
 
-/// Returns for each node whether it should be deferred to its first use: it has no effect besides its results, and its results take more
-/// registers than the operands whose live ranges would become longer.
+/// Returns for each node whether it should be deferred to its first use. It should if it has no effect besides its results, the next item
+/// does not use them, and they take more registers than the operands whose live ranges would become longer.
 fn deferred_nodes(region: &Region<'_>, groups: &BudgetedGroups, order: &[u32]) -> Vec<bool> {
     const NO_READ: u32 = u32::MAX;
     let weights = groups.general_weights();
-    // For each register group, two positions in `order`: the next reader, during a walk from the end, and the last reader.
+    // For each register group, two positions in `order`: its first reader among the items after the current one, and its last reader. The
+    // loop visits the items from the last to the first.
     let (mut next_read, mut last_read) = (vec![NO_READ; weights.len()], vec![NO_READ; weights.len()]);
     let mut first_uses = vec![NO_READ; region.graph.nodes()];
     for (position, &node) in order.iter().enumerate().rev() {
@@ -156,7 +159,7 @@ struct BaseOrder<'a> {
     left: Vec<u32>,
     /// For each node, whether it is placed.
     placed: Vec<bool>,
-    /// PressureCounts the live registers after the placed items.
+    /// Counts the live registers after the placed items.
     live: LiveRegisterCounter<'a>,
     /// Items to examine again, because they became ready or because their effect on the live registers changed.
     changed: Vec<u32>,
@@ -212,7 +215,8 @@ impl<'a> BaseOrder<'a> {
         }
     }
 
-    /// Places every ready item that reduces the number of live general registers.
+    /// Places the items of `changed` that are ready, are not deferred and reduce the number of live general registers. Also places the
+    /// ready joins, which have no instruction.
     fn place_items_that_free_registers(&mut self) {
         while let Some(node) = self.changed.pop() {
             let index = node as usize;
@@ -264,7 +268,7 @@ fn windowed_order(region: &Region<'_>, groups: &BudgetedGroups, base: &[u32], wi
             let excess: i32 = (0..counts.len())
                 .map(|class| if change[class] > 0 { (counts[class] + change[class] - settings.budget.registers[class]).max(0) } else { 0 })
                 .sum();
-            let unit = costs.unit(item(node).class);
+            let unit = costs.unit_index(item(node).class);
             let free = clock.unit_free_cycles.get(unit).copied().filter(|_| item(node).opcode.is_some()).unwrap_or(0);
             let stall = earliest[node as usize].max(free).saturating_sub(clock.cycle);
             (excess, if excess > 0 { 0 } else { stall }, rank)

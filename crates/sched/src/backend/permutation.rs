@@ -1,4 +1,5 @@
-//! Strategy `permutation`: finds the shortest order of a small region by branch and bound, and says when it has proved that it is one.
+//! Strategy `permutation`: finds the shortest order of a small region by branch and bound, and reports whether it is proved to be the
+//! shortest.
 //!
 //! The search issues ready items in all orders, depth first. A *partial schedule*, the items issued so far in their order, is abandoned if
 //! no completion of it can be shorter than the best order so far. Lower bounds of a partial schedule:
@@ -6,11 +7,12 @@
 //! 1. **Slots.** Each item has a *head* (the first cycle in which it may issue, from the partial schedule and its dependences) and a *tail*
 //!    (cycles from its issue to the end). With one issue slot per cycle and items that occupy it for one cycle, issuing the available item
 //!    with the longest tail is optimal if the dependences are otherwise ignored (Jackson's rule), so the result is a lower bound.
-//! 2. **Units.** A unit is busy for the sum of the cycles of its items, less those of the last one.
+//! 2. **Units.** A unit is busy for the sum of the cycles of its items, less those of the item that occupies it longest: these may come
+//!    last.
 //!
-//! A partial schedule is also abandoned if another one has issued the same items and is nowhere worse: not later on the clock, on any unit
-//! or in any operand, and with no more registers. The search starts with the best of three orders: the original one, that of
-//! `critical-path` and that of backend B. If that order reaches the lower bound of the region, nothing is searched.
+//! A partial schedule is also abandoned if another one has issued the same items and is at least as good in every respect: its clock, units
+//! and operands are not later, and it needs no more registers. The search starts with the best of three orders: the original one, that of
+//! `critical-path` and that of backend B. If that order reaches the lower bound of the region, there is no search.
 //!
 //! The result is optimal with respect to the shared clock: first the registers above the budget, then `issued + done` of [`Length`];
 //! in mode `reduce-reg` the live registers come before the cycles. Regions of more than `permutation-size` items, and those whose search
@@ -27,7 +29,7 @@
 //! | topic | description of ptxas | here | why |
 //! |---|---|---|---|
 //! | search | all permutations | branch and bound with dominance | 24 items have up to 10^23 permutations |
-//! | larger blocks | a heuristic | the best of the three starting orders | the same |
+//! | larger blocks | a heuristic | the best of the three starting orders | a search would take too long |
 
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
@@ -89,28 +91,28 @@ impl Strategy for Permutation {
 /// afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter_region(region, tracker);
-    let (proposal, search, exceeded_scarcity) = best_order(region, groups.as_ref(), budget);
+    let (proposal, search, exceeded_scarcity) = propose_order(region, groups.as_ref(), budget);
     Schedule { exceeded_scarcity, ..proposal.into_schedule(region, tracker, search) }
 }
 
 /// Returns the best order that was found, the outcome of the search, and whether some order that was tried has more live registers than the
 /// scarcity threshold.
-pub(super) fn best_order(
+pub(super) fn propose_order(
     region: &Region<'_>,
     groups: Option<&BudgetedGroups>,
     budget: &mut SearchBudget,
 ) -> (ProposedOrder, SearchOutcome, bool) {
     let analysis = RegionAnalysis::new(region);
     let source = ProposedOrder::original(region, groups, Reason::SourceOrder);
-    let others = [run(&analysis, groups, &mut ByCriticalPath), weighted::best_order(region, groups)];
+    let others = [run(&analysis, groups, &mut ByCriticalPath), weighted::propose_order(region, groups)];
     let exceeds_scarcity = others.iter().any(|other| other.exceeds_scarcity(region));
-    let (best, search) = best_order_from(&analysis, groups, [&source, &others[0], &others[1]], budget);
+    let (best, search) = propose_order_from(&analysis, groups, [&source, &others[0], &others[1]], budget);
     (best, search, exceeds_scarcity)
 }
 
 /// Returns the best order that was found, and the outcome of the search, which starts with the best of the orders `known`. The first of
 /// them is the original order.
-pub(super) fn best_order_from(
+pub(super) fn propose_order_from(
     analysis: &RegionAnalysis<'_>,
     groups: Option<&BudgetedGroups>,
     known: [&ProposedOrder; 3],
@@ -148,13 +150,15 @@ pub(super) fn best_order_from(
 }
 
 /// Returns the pair that the search minimizes, compared lexicographically: the number of registers above the budget, and the sum of the
-/// cycles until the last issue and until all results are available. In mode `reduce-reg` the second number is that of live registers.
+/// cycles until the last issue and until all results are available. In mode `reduce-reg` the second number is the maximum number of live
+/// general registers.
 fn objective(region: &Region<'_>, proposal: &ProposedOrder) -> (i32, u32) {
     let cost = proposal.cost(region);
     (cost.0, cost.1)
 }
 
-/// Returns whether an order is within the register budget and has the length of the lower bound of the region.
+/// Returns whether an order is within the register budget and has the length of the lower bound of the region. False in mode `reduce-reg`,
+/// in which the length does not decide first.
 fn is_shortest(region: &Region<'_>, proposal: &ProposedOrder) -> bool {
     let bound = lower_bound(region.code, region.graph, region.costs);
     region.settings.mode != ScheduleMode::ReduceReg && proposal.excess(region) == 0 && !bound.is_shorter_than(proposal.length)
@@ -164,7 +168,7 @@ fn is_shortest(region: &Region<'_>, proposal: &ProposedOrder) -> bool {
 struct PartialSchedule<'a, 'g> {
     /// Set of the issued items; bit n is node n.
     issued_set: u32,
-    /// The current cycle, and the cycles in which units and results become available.
+    /// State of the simulated issue pipeline: current cycle, busy units.
     clock: Clock<'a>,
     /// For each node, the first cycle in which its operands are available.
     earliest: Vec<u32>,
@@ -328,7 +332,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
             self.steps_left -= 1;
             let next = self.issue(partial, node);
             let mut flow = ControlFlow::Continue(());
-            if self.can_be_best(&next) && !self.is_dominated(&next) {
+            if self.can_be_best(&next) && !self.is_dominated_or_record(&next) {
                 self.current_order.push(node);
                 flow = self.search_completions(&next, budget);
                 self.current_order.pop();
@@ -417,7 +421,7 @@ impl<'a, 'g> BranchAndBound<'a, 'g> {
 
     /// Returns whether an earlier partial schedule with the same issued items is at least as good in every property ([`SeenOrder`]). If
     /// there is none, records `partial` for later comparisons.
-    fn is_dominated(&mut self, partial: &PartialSchedule<'a, 'g>) -> bool {
+    fn is_dominated_or_record(&mut self, partial: &PartialSchedule<'a, 'g>) -> bool {
         let cycle = partial.clock.cycle;
         let items = self.analysis.region.graph.items() as u32;
         let is_open = |node: usize| node >= items as usize || partial.issued_set & (1 << node) == 0;

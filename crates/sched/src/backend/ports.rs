@@ -46,7 +46,7 @@ pub(super) struct PortUse {
     pub written_register: u16,
     /// Whether the item can read operands from the reuse cache.
     pub can_read_reuse_cache: bool,
-    /// Whether the item leaves its operands in the reuse cache. Guarded items do not: they may not execute.
+    /// Whether the item leaves its operands in the reuse cache. Guarded items do not, because their guard may be false.
     pub fills_reuse_cache: bool,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn ports_of_region(code: &SchedCode, graph: &Graph, costs: &ResourceC
     };
     let cached_units = [Unit::Alu.index(), Unit::Fma.index()];
     let ports_of = |item: &Item| {
-        let cached = item.opcode.is_some() && cached_units.contains(&costs.unit(item.class));
+        let cached = item.opcode.is_some() && cached_units.contains(&costs.unit_index(item.class));
         let mut ports = PortUse { can_read_reuse_cache: cached, fills_reuse_cache: !item.guarded, ..PortUse::NO_PORT_USE };
         let mut seen = [NO_REGISTER; 16];
         let mut count = 0;
@@ -193,8 +193,8 @@ impl PortState {
         self.issued_count += 1;
         if ports.can_read_reuse_cache {
             for (slot, &register) in ports.slots.iter().enumerate().filter(|(_, register)| **register != NO_REGISTER) {
-                // A guarded instruction may not execute, so it leaves no register in the cache, but it still evicts the contents of its
-                // slots.
+                // The guard of an instruction may be false, so a guarded instruction leaves no register in the cache, but it still evicts
+                // the contents of its slots.
                 self.reuse_cache[slot] = (if ports.fills_reuse_cache { register } else { NO_REGISTER }, self.issued_count);
             }
         }

@@ -75,7 +75,8 @@ struct PrefetchPlan {
 }
 
 impl PrefetchPlan {
-    /// Chooses the cache lines to prefetch in a loop, and the distance in iterations; `None` if no load of the loop gains from a prefetch.
+    /// Chooses the cache lines to prefetch in a loop, and the distance in iterations. `None` if no load of the loop can be prefetched, or
+    /// if the addresses take too many instructions (knob `pipeline-address`).
     fn find(
         function: &Function,
         single_loop: &SingleBlockLoop,
@@ -98,7 +99,7 @@ impl PrefetchPlan {
                 continue;
             };
             let Some((base, offset)) = base_and_offset_of_load(function, inst) else { continue };
-            // An address that does not change would be loaded once and stay in the cache.
+            // The line of an address that does not change stays in the cache after the first load, so it needs no prefetch.
             let Some(slice) =
                 address_slice(function, single_loop, &definitions_in_loop, inst).filter(|_| definitions_in_loop.contains_key(&base.value))
             else {

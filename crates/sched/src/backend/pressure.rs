@@ -1,14 +1,15 @@
 //! Strategy `pressure`: places each definition as close to its uses as possible.
 //!
-//! The region is scheduled from its end to its start. An item is ready when all its readers are placed. The item that ends the most live
-//! ranges wins: the live ranges of its results start at the item, while its operands must be live before it. Ties are broken by the item
-//! whose reader was placed most recently, so that a definition comes directly before its use, and then by the later item of the original
-//! order. A backward pass knows the last reader of a value when it places that reader; a forward pass does not. O(n log n) for *n* items.
+//! The region is scheduled from its end to its start. An item is ready when all items that depend on it are placed. Placing an item ends
+//! the live ranges of its results and starts those of its operands, as seen from the end. The item that lowers the number of live registers
+//! most wins. Of equal items, the one whose reader was placed most recently wins, so that a definition comes directly before its use, and
+//! then the later item of the original order. A backward pass knows the last reader of a value when it places that reader; a forward pass
+//! does not. O(n log n) for *n* items.
 //!
 //! The order is used if it needs fewer live registers than the original order, or as many in fewer cycles. After register allocation an
 //! order cannot save registers, and the strategy schedules by the critical path.
 //!
-//! Example: `R1..R4` are loaded first and added to a sum one after the other.
+//! Example: the loads `L1` to `L4` come first, and each of `A1` to `A4` adds one loaded value to a sum.
 //!
 //! ```text
 //! original   L1 L2 L3 L4 A1 A2 A3 A4     5 live registers
@@ -17,8 +18,8 @@
 //!
 //! | topic | description of ptxas | here | why |
 //! |---|---|---|---|
-//! | direction | not given | backward | a definition close to its use means late, and the use must be placed first |
-//! | cycles | ignored | break ties | they are free where registers are equal |
+//! | direction | not given | backward | a definition that goes directly before its use needs a use that is placed already |
+//! | cycles | ignored | break ties | of two orders with the same number of registers, the shorter one is better |
 
 use std::collections::BTreeSet;
 
@@ -90,7 +91,7 @@ pub(super) fn backward_order(region: &Region<'_>, groups: &BudgetedGroups) -> Pr
         }
     }
     let mut live = LiveRegisterCounter::new(groups, Direction::Backward);
-    // Ready items, by the step at which a reader was last placed, and then by position. The greatest entry is tried first.
+    // Ready items, each with the step at which one of its readers was placed last. The greatest entries are compared.
     let mut by_reader: BTreeSet<(u32, u32)> = BTreeSet::new();
     let mut by_position: BTreeSet<u32> = BTreeSet::new();
     let mut reader_step = vec![0_u32; nodes];

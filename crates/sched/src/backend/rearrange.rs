@@ -1,7 +1,8 @@
 //! Changes that a strategy makes to a whole function before its regions are ordered ([`super::strategy::Strategy::rearrange`]).
 //!
-//! Most strategies order the items of one region. Some also move instructions between blocks, or remove some. They work on SSA values,
-//! before register allocation; the regions are ordered afterwards as usual. Each change is recorded with its reason, for the trace.
+//! Most strategies only order the items of regions. Some first move instructions between blocks, or remove or add instructions. They work
+//! on SSA values, before register allocation; the regions are ordered afterwards as usual. Each change is recorded with its reason, for the
+//! trace.
 //!
 //! This module has the common parts of these strategies: the record of a change, the predicates that say whether an instruction may execute
 //! in another block, and the idle issue slots of a block.
@@ -33,9 +34,10 @@ pub struct RearrangeContext<'a> {
 pub struct CodeChange {
     /// The instruction that was moved or removed, or the copy of it that was added.
     pub inst: Inst,
-    /// The block that the instruction was in before.
+    /// The block that the instruction, or the original of a copy, was in before.
     pub from: Block,
-    /// The block that contains the instruction now; equal to `from` if the instruction was removed.
+    /// The block that contains the instruction now. Equal to `from` if the instruction was removed, or was added to the block of the
+    /// original.
     pub to: Block,
     /// The reason for the change.
     pub reason: ChangeReason,
@@ -46,12 +48,13 @@ pub struct CodeChange {
 pub enum ChangeReason {
     /// Strategy `global`: the instruction moved up to a dominating block, which has idle issue slots.
     FillsStall,
-    /// Strategy `global`: the load starts earlier, in a dominating block. It is guarded by the condition of the branch, or every thread
-    /// executes it.
+    /// Strategy `global`: the load starts earlier, in a dominating block. The condition of the branch to its old block guards it, unless
+    /// all threads of the dominating block execute the old block, too.
     StartsLoad,
     /// Strategy `global`: a load that was moved up uses the result of the instruction in its address.
     AddressOfLoad,
-    /// Strategy `global`: the instruction moved down, because only one successor of its block reads the result.
+    /// Strategy `global`: the instruction moved down, because only one successor of its block, and blocks that it dominates, read the
+    /// result.
     OnlyReadBelow,
     /// Strategy `software-pipelining`: the load of the next iteration is executed during this iteration.
     NextIteration,
@@ -59,9 +62,9 @@ pub enum ChangeReason {
     FirstIteration,
     /// Strategy `prefetch`: the instruction prefetches a cache line that a later iteration of the loop reads.
     LaterIteration,
-    /// Strategy `barrier-coalescence`: an equal barrier comes before the removed one, and no memory access in between.
+    /// Strategy `barrier-coalescence`: an equal barrier comes before the removed one, without a memory access in between.
     RepeatedBarrier,
-    /// Strategy `barrier-coalescence`: a fence that is at least as strong comes before the removed one, and no memory access in between.
+    /// Strategy `barrier-coalescence`: a fence that is at least as strong comes before the removed one, without a memory access in between.
     RepeatedFence,
     /// All strategies: the changed code would need too many registers, so all changes were dropped.
     TooManyRegisters,
@@ -146,7 +149,8 @@ pub(super) fn reads_thread_registers(function: &Function, inst: Inst) -> bool {
     function.used(inst).all(|part| matches!(function.values[part.value].file, RegFile::General | RegFile::Predicate))
 }
 
-/// Returns the description of the memory access of an unguarded weak load into general registers; `None` for other instructions.
+/// Returns the description of the memory access of an unguarded weak load into general registers (`LDG`, `LDS` or `LD`, but not a reload of
+/// a spill slot); `None` for other instructions.
 pub(super) fn unguarded_weak_load(function: &Function, inst: Inst) -> Option<&MemoryAccess> {
     let data = &function.insts[inst];
     let is_load = matches!(data.op, Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LD));
@@ -181,7 +185,7 @@ impl<'a> BlockTimes<'a> {
     /// Prepares the analysis of the blocks of a function. The blocks themselves are analyzed on request.
     pub(super) fn new(function: &Function, context: RearrangeContext<'a>) -> BlockTimes<'a> {
         let numbers = ValueNumbers::new(function);
-        let products = ProductRegisters::find_on_values(function, &numbers);
+        let products = ProductRegisters::find_in_ssa_code(function, &numbers);
         BlockTimes { context, numbers, products }
     }
 

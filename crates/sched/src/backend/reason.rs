@@ -9,11 +9,13 @@
 pub enum Reason {
     /// All backends: there was no other candidate.
     OnlyOne,
-    /// Backends A and B: the runner-up exceeds the register budget, or exceeds it by more.
+    /// Backends A and B, and the strategies with their own priority functions: the runner-up exceeds the register budget, or exceeds it by
+    /// more.
     PressureOverflow,
-    /// Backends A and C: the winner continues a batch of matrix products.
+    /// Backends A and C: the winner continues a batch of matrix products. Strategy `tensor`: the winner is a matrix product.
     Batch,
-    /// Backend A: registers are scarce, and the winner leaves more of them free.
+    /// Backend A and the strategies with their own priority functions: registers are scarce or the mode is `reduce-reg`, and the winner
+    /// leaves more registers free.
     Registers,
     /// Backend A, bit 4 of the priority: the winner reads long-latency memory, and no earlier item of the region has won by this criterion.
     HotCounts,
@@ -43,7 +45,7 @@ pub enum Reason {
     DependencyCycle,
     /// Backend A: the winner has the earlier deadline, the latest issue cycle that does not lengthen the region.
     Deadline,
-    /// Backend A: the winner frees more registers or takes fewer.
+    /// Backend A and strategy `pressure`: the winner frees more registers or takes fewer.
     RegisterDelta,
     /// Backend B: the part of the score for live registers contributed most to the winner's advantage.
     WeightedRegisters,
@@ -73,7 +75,8 @@ pub enum Reason {
     Remembered,
     /// Strategy `busy-unit`: the order keeps the slowest unit of the region busy.
     BusyUnit,
-    /// Strategies `critical-path` and `pressure`: more items become ready when the winner issues.
+    /// Strategies `critical-path` and `dual-issue`; after register allocation also `pressure` and `near-source`: more items become ready
+    /// when the winner issues.
     MakesReady,
     /// Strategies `depth-first` and `pressure`: the neighbour of the winner in its dependency chain was placed more recently than that of
     /// the runner-up.
@@ -88,7 +91,7 @@ pub enum Reason {
     SearchEnded,
     /// Strategy `permutation`: the region is too large to be searched.
     TooLarge,
-    /// Strategy `backtracking`: the runner-up issued here at first, was taken back, and the winner led to a shorter order.
+    /// Strategy `backtracking`: the runner-up issued here at first and was taken back, because the winner led to a better order.
     TakenBack,
     /// Strategy `loop-aware`: the order has the fewest cycles per iteration in the steady state.
     LoopCarried,
@@ -97,7 +100,7 @@ pub enum Reason {
     /// Strategy `tensor`: loads are spread between the matrix products, and it is the winner's turn: a load after enough matrix products,
     /// otherwise a matrix product.
     LoadSpacing,
-    /// Strategy `scoreboard`: the runner-up would start one more result in flight than there are scoreboards.
+    /// Strategy `scoreboard`: as many results are in flight as there are scoreboards, and the runner-up would start one more.
     FewerScoreboards,
     /// Strategy `scoreboard`: the winner reads a result in flight, which frees its scoreboard.
     FreesScoreboard,

@@ -1,15 +1,14 @@
-//! Strategy `scoreboard`: an order that never has more results in flight than there are scoreboards, where one exists.
+//! Strategy `scoreboard`: a list schedule that avoids more results in flight than there are scoreboards.
 //!
 //! A warp has six scoreboards. If a seventh instruction of variable latency issues, it shares a scoreboard with an earlier one, and the
-//! reader of the earlier result waits for both (a *false wait*). So while `scoreboard-limit` results are in flight and some candidate reads
-//! one of them, a candidate that would put another result in flight loses. Among the others, a reader of a result that has arrived wins,
-//! because it frees the scoreboard. Stalls come first up to the length of a fixed latency. The rest is decided by the critical path. O(n
-//! log n) for *n* items.
+//! reader of the earlier result waits for both (a *false wait*). So while `scoreboard-limit` results are in flight, a candidate that would
+//! put another result in flight loses. Among the other candidates, fewer stall cycles win; then a reader of a result that has arrived,
+//! because it frees the scoreboard; then the longer critical path. O(n log n) for *n* items.
 //!
-//! Example: nine loads, each with a sum, and two scoreboards for the sake of the example.
+//! Example: four loads, each with a sum that reads its result, and only two scoreboards.
 //!
 //! ```text
-//! critical-path   L0 L1 L2 L3 ... A0 A1 A2 A3   L2 shares the scoreboard of L0: A0 waits for L2 too
+//! critical-path   L0 L1 L2 L3 A0 A1 A2 A3       L2 shares the scoreboard of L0: A0 waits for L2 too
 //! scoreboard      L0 L1 A0 L2 A1 L3 A2 A3       two results in flight at any time
 //! ```
 //!
@@ -23,8 +22,8 @@ use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::PressureTracker;
 
-/// The priority function: no more results in flight than scoreboards, then fewer stall cycles, then readers of results that have arrived,
-/// then the longer critical path.
+/// The priority function: first, at most `max_in_flight` results in flight; then fewer stall cycles, then readers of results that have
+/// arrived, then the longer critical path.
 struct ByScoreboards {
     /// Maximum number of results in flight at once.
     max_in_flight: usize,
@@ -66,7 +65,7 @@ impl Strategy for ScoreboardScheduling {
         Box::new(schedule)
     }
 
-    /// Returns false: the caller need not run this strategy only to learn whether more registers would give a faster order.
+    /// Returns false: if no order of a region can be faster than the original one, the caller may skip this strategy there.
     fn reports_register_demand(&self) -> bool {
         false
     }

@@ -58,8 +58,9 @@ impl Budget {
 
     /// Returns the register budget for a mode.
     ///
-    /// `target` is the maximum number of live registers of each class; `committed` is the number of general registers to subtract from it.
-    /// [`ScheduleMode::ReduceReg`] also subtracts the value of the knob `tighten-by`, by default one eighth of the target plus three.
+    /// `target` is the maximum number of live registers of each class. `committed` is a number of general registers by which the budget is
+    /// smaller than that; it is not 0 if an order with the whole budget needed too many registers. [`ScheduleMode::ReduceReg`] also
+    /// subtracts the value of the knob `tighten-by`, by default one eighth of the target plus three.
     pub fn new(mode: ScheduleMode, target: PressureCounts, committed: i32, knobs: &Knobs) -> Budget {
         let mut general = target[0] - committed;
         if mode == ScheduleMode::ReduceReg {
@@ -90,8 +91,8 @@ pub struct Settings {
     pub budget: Budget,
     /// Numeric parameters of the backends.
     pub knobs: Knobs,
-    /// Number of warps that share a hardware scheduler and execute the region at nearly the same time, as those of a thread block that
-    /// meets at barriers; 1 if unknown.
+    /// Number of warps that share a hardware scheduler and execute the region at nearly the same time, for example the warps of a thread
+    /// block that synchronize at barriers; 1 if unknown.
     pub warps_in_step: u32,
     /// Whether to record the reason for each decision in [`Schedule::picks`].
     pub trace: bool,

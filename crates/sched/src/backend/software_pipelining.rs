@@ -17,20 +17,21 @@
 //!                                                @%p BRA bb1; BRA bb2
 //! ```
 //!
-//! If a branch leads to the loop, the load before the loop has the condition of that branch as a guard. The guard of the load in the loop
-//! is the condition of the branch at its end, so exactly the same addresses are read as before; the last iteration needs no epilogue. The
-//! regions are ordered afterwards: backend B moves the load up, because it depends only on the address and on the condition. The result of
-//! the next iteration needs registers of its own (`pipeline-registers`) and a copy in each iteration. A loop that the pass `unroll` has
-//! unrolled by a factor is pipelined as it is; its copies of the body then use different registers, so fewer copies are needed.
+//! If a conditional branch leads to the loop, the load before the loop has the condition of that branch as a guard. The guard of the load
+//! in the loop is the condition of the branch at its end, so exactly the same addresses are read as before; the last iteration needs no
+//! epilogue. The regions are ordered afterwards: backend B moves the load up, because it depends only on the address and on the condition.
+//! The result for the next iteration needs registers of its own (at most `pipeline-registers`) and a copy in each iteration. A loop that
+//! the pass `unroll` has unrolled by a factor is pipelined as it is; its copies of the body then use different registers, so fewer copies
+//! are needed.
 //!
 //! A load is moved if
 //!
-//! - the loop writes no memory that it may read, and has no barrier or fence, unless the memory is constant while the kernel runs; and no
-//!   thread may leave or call in the middle of the loop;
+//! - the loop writes no memory that the load may read, and has no barrier or fence (if the loaded memory is constant while the kernel runs,
+//!   this is not required); and no thread may exit or call a function inside the loop body;
 //! - its address depends on registers that change from iteration to iteration only by arithmetic (at most `pipeline-address`
 //!   instructions for all loads, which are computed for the next iteration instead of this one);
-//! - the gain, which is the latency of the load or the length of the dependence chain after it, whichever is shorter, is at least
-//!   `pipeline-gain` cycles plus one cycle for each register to copy.
+//! - it has a gain: the latency of the load or the length of the dependence chain after it, whichever is shorter. The largest gain of the
+//!   moved loads must be at least `pipeline-gain` cycles plus one cycle for each register to copy.
 //!
 //! Departures from modulo scheduling (Rau 1994, "Iterative Modulo Scheduling"): there are always two stages, the initiation interval
 //! results from the order of the block instead of being chosen, and copies take the place of rotating registers. Time: linear in the
@@ -102,7 +103,8 @@ pub(super) struct SingleBlockLoop {
 }
 
 impl SingleBlockLoop {
-    /// Returns the loop that a block forms; `None` if the block is not a loop of this kind.
+    /// Returns the loop that a block forms; `None` if the block is not a loop of this kind, or has more than [`MAX_LOOP_INSTRUCTIONS`]
+    /// instructions.
     pub(super) fn find(function: &Function, flow: &ControlFlow, block: Block) -> Option<SingleBlockLoop> {
         let [first, second] = *flow.predecessors(block) else { return None };
         let entry_block = match (first == block, second == block) {
@@ -131,8 +133,8 @@ impl SingleBlockLoop {
     }
 }
 
-/// Returns the condition under which the two branches at the end of block `from` lead to `to`; `None` if the condition is not a predicate
-/// of the thread.
+/// Returns the condition under which block `from` branches to `to`. `None` if `from` does not end with two direct branches of which exactly
+/// one leads to `to`, or if the condition is not a predicate register of the thread.
 pub(super) fn branch_guard(function: &Function, from: Block, to: Block) -> Option<Guard> {
     let [taken, other] = *function.terminators(from) else { return None };
     let target = |inst: Inst| match function.operands(inst) {
@@ -160,7 +162,7 @@ struct PipelinedLoads {
     address_insts: Vec<Inst>,
 }
 
-/// What a loop contains that may prevent a load from being executed one iteration early.
+/// The contents of a loop that may prevent a load from being executed one iteration early.
 #[derive(Default)]
 pub(super) struct LoopConflicts {
     /// Whether the loop has an exit or a call inside the block.
@@ -296,7 +298,7 @@ impl ValueRenaming {
         ValueRenaming { parts: parts.collect() }
     }
 
-    /// Returns the operand kind that replaces `kind` in the copies. Operands other than values of the loop stay as they are.
+    /// Returns the operand kind that replaces `kind` in the copies. Operands other than values of the loop are not changed.
     pub(super) fn renamed_operand(&self, kind: OperandKind) -> OperandKind {
         match kind {
             OperandKind::Value(part) => match self.parts.get(&part.value) {
@@ -379,7 +381,7 @@ fn move_loads_ahead(function: &mut Function, single_loop: &SingleBlockLoop, chos
     remove_unread_instructions(function, single_loop.block, &chosen.address_insts);
 }
 
-/// Removes those of `insts`, instructions of `block`, whose results are no longer read.
+/// Removes from `block` those instructions of `insts` whose results are no longer read.
 fn remove_unread_instructions(function: &mut Function, block: Block, insts: &[Inst]) {
     let mut reads: FxHashMap<Value, usize> = FxHashMap::default();
     for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {

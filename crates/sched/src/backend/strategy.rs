@@ -33,7 +33,8 @@ pub struct Region<'a> {
     pub carried: &'a [CarriedEdge],
 }
 
-/// A dependence of an item on an item of the previous iteration of the loop whose body is the region.
+/// A dependence between two consecutive iterations of a loop whose body is the region: an item reads a register that an item of the
+/// previous iteration writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CarriedEdge {
     /// Node of the item that writes a register.
@@ -79,14 +80,14 @@ pub trait Strategy {
         false
     }
 
-    /// Returns whether the caller must run the strategy before register allocation even if no order can be faster than the original one,
-    /// only to learn whether more registers would help ([`Schedule::exceeded_scarcity`]).
+    /// Returns whether the caller must run the strategy before register allocation even on a region in which no order can be faster than
+    /// the original one. Such a run only shows whether more registers would help ([`Schedule::exceeded_scarcity`]).
     fn reports_register_demand(&self) -> bool {
         true
     }
 
     /// Returns whether `--sched-backend auto` and `oriole rescore --schedule` try the strategy on every function. Each strategy that they
-    /// try is a whole compilation, so the set must stay small.
+    /// try costs a whole compilation, so this set must stay small.
     fn is_tried_by_auto(&self) -> bool {
         false
     }

@@ -1,17 +1,18 @@
 //! Strategy `tensor`: orders regions with matrix products.
 //!
-//! A matrix product occupies the tensor unit for several cycles and its result takes tens of cycles. The unit stays busy if
+//! A matrix product occupies the tensor unit for several cycles and its result takes tens of cycles. Three rules keep the unit busy; the
+//! name in parentheses is the reason in a trace:
 //!
 //! - consecutive products accumulate into different registers, so that none waits for the one before (`OtherAccumulator`);
 //! - the loads of the next operands (`LDSM`, `LDS`, `LDGSTS`) are spread between the products, one after every `tensor-spacing` products,
-//!   instead of all before them or all after them (`LoadSpacing`);
+//!   instead of all before them or all after them; loads before the first product are not held back (`LoadSpacing`);
 //! - a product that can issue goes before other arithmetic (`Batch`).
 //!
-//! Among products the longer critical path decides. So the waits for asynchronous copies (`LDGDEPBAR`, `DEPBAR`), which keep their order
-//! with memory accesses, come as late as the dependency graph allows. O(n log n) for *n* items. Regions with fewer than two products are
-//! scheduled by backend B. The order is used if it is shorter than the original one on the shared clock.
+//! Among products that are equal by these rules, the longer critical path decides. The waits for asynchronous copies (`LDGDEPBAR`,
+//! `DEPBAR`) are neither products nor loads, so they come after the products that can issue. O(n log n) for *n* items. Regions with fewer
+//! than two products are scheduled by backend B. The order is used if it is shorter than the original one on the shared clock.
 //!
-//! Example: two accumulators, `P0 P1` and `Q0 Q1`, and two loads for the next step.
+//! Example: two accumulators, `P0 P1` and `Q0 Q1`, and two loads (`LDGSTS`) that can issue after `P0`.
 //!
 //! ```text
 //! original   P0 P1 Q0 Q1 L0 L1      P1 waits for P0, Q1 for Q0
@@ -54,7 +55,8 @@ fn is_matrix_product(analysis: &RegionAnalysis<'_>, node: u32) -> bool {
     analysis.unit(node) == Unit::Tensor.index()
 }
 
-/// Returns whether an item loads operands of later matrix products.
+/// Returns whether an item counts as a load: a memory access with a scoreboard that an item of the region waits for, or an asynchronous
+/// copy to shared memory (`LDGSTS`). Such items are assumed to load operands of later matrix products.
 fn is_load(analysis: &RegionAnalysis<'_>, node: u32) -> bool {
     let item = analysis.item(node);
     matches!(item.effect, OrderEffect::Access(_)) && (analysis.sets_scoreboard[node as usize] || item.opcode == Some(Opcode::LDGSTS))
@@ -71,7 +73,8 @@ impl Priority for ByMatrixProducts {
         // always due.
         let is_due = self.last_product_step == 0 || self.products_since_load >= self.products_per_load;
         let place = i64::from(load && is_due) - i64::from(load && !is_due);
-        // A matrix product whose latest predecessor is the previous matrix product reads its result, so both have the same accumulator.
+        // If the latest predecessor of a matrix product is the previous matrix product, it is assumed to read its result, so that both have
+        // the same accumulator.
         let alternates = !product || candidate.last_predecessor_step == 0 || candidate.last_predecessor_step != self.last_product_step;
         [-i64::from(candidate.stall), place, product.into(), alternates.into(), candidate.height.into()]
     }
@@ -135,7 +138,7 @@ impl Strategy for TensorScheduling {
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter_region(region, tracker);
     let source = ProposedOrder::original(region, groups.as_ref(), Reason::SourceOrder);
-    let new = order_by_products(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
+    let new = order_by_products(region, groups.as_ref()).unwrap_or_else(|| weighted::propose_order(region, groups.as_ref()));
     let exceeded_scarcity = new.exceeds_scarcity(region);
     let best = if new.improves_on(&source, region) { new } else { source };
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, SearchOutcome::None) }

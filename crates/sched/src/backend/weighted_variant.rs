@@ -47,7 +47,7 @@ impl Strategy for WeightedVariant {
         WeightedScheduling.scheduler()
     }
 
-    /// Returns false: the caller need not run this strategy only to learn whether more registers would give a faster order.
+    /// Returns false: if no order of a region can be faster than the original one, the caller may skip this strategy there.
     fn reports_register_demand(&self) -> bool {
         false
     }

@@ -7,9 +7,9 @@
 //! * An acquire or a release is a fence in both directions: no access moves across it.
 //!
 //! Instructions that make threads diverge or reconverge also keep their order with instructions whose result depends on the set of active
-//! threads. These are shuffles, votes, and instructions that access uniform registers: a diverged warp would execute the latter once for
-//! each set of converged threads. Barriers do not change the set of active threads. They keep their order with shuffles and votes, which
-//! costs little, but not with uniform registers.
+//! threads. These are shuffles, votes, and instructions that access uniform registers: a diverged warp would execute an access to a uniform
+//! register once for each set of converged threads. Barriers do not change the set of active threads. They keep their order with shuffles
+//! and votes, which costs little, but not with uniform registers.
 //!
 //! Asynchronous copies other than `LDGSTS` are ordered like barriers. Warp-group matrix products (`wgmma`) are ordered like fences; the
 //! registers that they access after they issue are ordered by [`super::products`]. Tensor memory instructions are scheduling barriers.
@@ -25,8 +25,8 @@ pub(super) enum OpcodeOrder {
     Free,
     /// A memory access at the address in its operands.
     Access { space: AliasSpace, writes: bool },
-    /// A memory access at an unknown address, for example at several addresses or of several threads at once. It aliases every access of
-    /// its space.
+    /// A memory access whose address is unknown, for example because the instruction accesses several addresses, or acts for several
+    /// threads. It aliases every access of its space.
     UnknownAddress { space: AliasSpace, writes: bool },
     /// A read of a constant bank. It counts as a memory access only if a register is part of the address.
     Constant,
@@ -36,8 +36,8 @@ pub(super) enum OpcodeOrder {
     Order(OrderEffect),
 }
 
-/// Returns the ordering constraint that an opcode implies, in addition to register dependences. For some opcodes the operands decide the
-/// rest.
+/// Returns the ordering constraint that an opcode implies, in addition to register dependences. For some opcodes the constraint also
+/// depends on the operands.
 pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
     let properties = opcode.properties();
     // Opcodes whose constraints are stricter or weaker than their properties in the instruction table imply.
@@ -90,7 +90,7 @@ fn access_order(opcode: Opcode, effect: Effect, space: AliasSpace, memory: Memor
     }
 }
 
-/// Returns whether an opcode is an atomic operation.
+/// Returns whether an opcode is an atomic operation, reductions without a result included.
 pub(super) fn is_atomic(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS | Opcode::RED | Opcode::REDG | Opcode::SURED)
 }
@@ -101,8 +101,8 @@ pub(super) fn depends_on_active_threads(opcode: Opcode) -> bool {
 }
 
 /// Returns the ordering constraint of an instruction that reads special registers. `names` are its symbolic operands; those that start with
-/// `SR` are special registers. There is no constraint if all of them have a constant value for a thread; otherwise the instruction is
-/// ordered like a clock read.
+/// `SR` are special registers. There is no constraint if at least one is given and all have a constant value for a thread; otherwise the
+/// instruction is ordered like a clock read.
 pub(super) fn special_register_effect(names: impl Iterator<Item = Symbol>) -> OrderEffect {
     let mut names = names.filter(|name| name.spelling().starts_with("SR")).peekable();
     if names.peek().is_some() && names.all(Symbol::is_invariant_special_register) { OrderEffect::None } else { OrderEffect::Clock }

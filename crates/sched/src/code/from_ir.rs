@@ -1,7 +1,7 @@
 //! Builds scheduler items from Ori: on SSA values before register allocation, on physical registers afterwards.
 //!
-//! [`push_ssa_inst`] uses the register numbers of [`ValueNumbers`]. [`push_allocated_inst`] converts the instruction to its machine form
-//! and leaves the rest to [`from_machine`].
+//! [`push_ssa_inst`] uses the register numbers of [`ValueNumbers`]. [`push_allocated_inst`] converts the instruction to its machine form,
+//! from which [`from_machine`] builds the item.
 
 use oriole_hardware::{Classes, SchedClass};
 use oriole_ir::machine::machine_instruction;
@@ -45,7 +45,8 @@ pub fn push_ssa_inst(code: &mut SchedCode, numbers: &ValueNumbers, function: &Fu
         Op::Machine(opcode) => (Some(opcode), order_effect_of(code, numbers, function, inst, opcode)),
         Op::Pseudo(Pseudo::Copy | Pseudo::Pack) => (None, OrderEffect::None),
         Op::Pseudo(Pseudo::Entry | Pseudo::Keep) => (None, OrderEffect::SchedBarrier),
-        // A phi reads its operands in the predecessors, and its result is available when its block starts. So it has no accesses here.
+        // A phi reads its operands in the predecessors, and its result is available when its block starts. So its item is a scheduling
+        // barrier without register accesses.
         Op::Pseudo(Pseudo::Phi) => return push_sched_barrier(code),
     };
     let class = opcode.map_or_else(class_of_pseudo_operations, |opcode| Classes::get().of(opcode, &data.modifiers));
@@ -135,7 +136,7 @@ impl ValueAccesses {
             let port = class.filter(|_| !is_tied).and_then(|class| class.read_port(file, slot, number));
             self.reads.push(PortAccess { register, file, port, slot: None });
             if is_tied {
-                // A tied operand shares its register with the result, so the instruction overwrites it. As a write, it must follow all
+                // A tied operand shares its register with the result, so the instruction overwrites it. Recorded as a write, it follows all
                 // other readers of the value. If a reader came later, the allocator would have to copy the value.
                 self.writes.push(PortAccess { register, file, port: None, slot: None });
                 self.tied_writes += 1;
@@ -153,7 +154,7 @@ fn order_effect_of(code: &mut SchedCode, numbers: &ValueNumbers, function: &Func
             _ => None,
         })
     };
-    // `PR` and `UPR` name all predicate registers at once, which are not operands, so the instruction is a scheduling barrier.
+    // `PR` and `UPR` stand for all predicate registers, which are not in the operand list, so the instruction is a scheduling barrier.
     if names().any(|name| matches!(name.spelling(), "PR" | "UPR")) {
         return OrderEffect::SchedBarrier;
     }

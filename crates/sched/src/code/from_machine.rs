@@ -63,12 +63,12 @@ pub fn code(instructions: &[Instruction]) -> SchedCode {
 pub fn push_foreign_instruction(code: &mut SchedCode, instruction: &Instruction, is_relocated: bool) {
     push(code, instruction, AccessKnowledge::Nothing);
     let Some(item) = code.items.last_mut() else { return };
-    let has_place = instruction.operands.iter().any(|operand| matches!(operand.value, OperandValue::Relative(_)));
-    let parts_threads =
+    let has_relative_address = instruction.operands.iter().any(|operand| matches!(operand.value, OperandValue::Relative(_)));
+    let changes_active_threads =
         matches!(instruction.opcode, Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK | Opcode::WARPSYNC | Opcode::YIELD | Opcode::EXIT);
     let orders_warpgroup_products = instruction.opcode.is_warpgroup_product() || instruction.opcode == Opcode::WARPGROUP;
     item.effect = match item.effect {
-        _ if has_place || parts_threads || orders_warpgroup_products => OrderEffect::SchedBarrier,
+        _ if has_relative_address || changes_active_threads || orders_warpgroup_products => OrderEffect::SchedBarrier,
         OrderEffect::Clock => OrderEffect::SchedBarrier,
         OrderEffect::Barrier => OrderEffect::Sync,
         OrderEffect::None if instruction.opcode == Opcode::NOP => OrderEffect::Fence,

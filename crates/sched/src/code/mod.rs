@@ -95,7 +95,7 @@ pub struct AccessAddress {
     pub offset: i64,
 }
 
-/// What keeps an item in order with other items, in addition to register dependences.
+/// The ordering constraint of an item in addition to register dependences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OrderEffect {
     /// No constraint: only register dependences order the item.

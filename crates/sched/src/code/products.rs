@@ -15,11 +15,12 @@
 //! ```
 //!
 //! Before register allocation the accumulators are the results of products and the phis that merge them. Afterwards every general register
-//! that any product of the function names counts; this is conservative, because a register may hold other values elsewhere.
+//! that any product of the function names counts as part of an accumulator; this is conservative, because a register may hold other values
+//! elsewhere.
 //!
 //! A product reads the descriptors of its matrices from four uniform registers. From one product to the next only two of them change. If
-//! the addition that computes the next descriptor stays after the product that reads the current one, both share their registers;
-//! otherwise the unchanged words have to be copied. So such an addition orders the register that it replaces:
+//! the addition that computes the next descriptor stays after the product that reads the current one, the two descriptors can share their
+//! registers; otherwise the unchanged words have to be copied. So such an addition orders the register that it replaces:
 //!
 //! ```text
 //! %6 = HGMMA gdesc[%7], ..
@@ -54,7 +55,7 @@ pub struct ProductRegisters {
 impl ProductRegisters {
     /// Finds the ordered registers of a function before register allocation: the values that asynchronous matrix products access, so that
     /// other accesses have to keep their order with fences and waits.
-    pub fn find_on_values(function: &Function, numbers: &ValueNumbers) -> ProductRegisters {
+    pub fn find_in_ssa_code(function: &Function, numbers: &ValueNumbers) -> ProductRegisters {
         let accumulators = accumulators(function);
         if accumulators.is_empty() {
             return ProductRegisters::default();
@@ -66,8 +67,9 @@ impl ProductRegisters {
         let registers = |values: &[Value]| -> Vec<u32> { values.iter().flat_map(|&value| numbers.registers_of_value(value)).collect() };
         found.common_registers = registers(&accumulators);
         for &block in &function.layout {
-            // Values that must be computed before the next fence: the operands of the matrix products between the current instruction and
-            // the next fence after it, and the operands of the packs and copies that form them.
+            // The walk goes backward. Values that must be computed before the fence that it reaches next: the operands of the matrix
+            // products between the current instruction and the fence after it in program order, and the operands of the packs and copies
+            // that form them.
             let mut wanted: FxHashSet<Value> = FxHashSet::default();
             for &inst in function.blocks[block].insts.iter().rev() {
                 let data = &function.insts[inst];
@@ -105,6 +107,7 @@ impl ProductRegisters {
                 let (Some(updated), Some(word)) = (updated, operand.value()) else { continue };
                 let Some(&definition) = positions.definitions.get(&word).filter(|_| word != updated) else { continue };
                 let is_phi = function.insts[insts[definition]].is(Pseudo::Phi);
+                // If the replaced word is read after the addition, it has to be copied in any order, so no order helps.
                 let is_read_later = positions.last_reads.get(&(updated, index as u8)).is_some_and(|&read| read > definition);
                 if function.values[word].width == 1 && !is_phi && !is_read_later {
                     let ordered = self.ordered_registers.entry(insts[definition]).or_insert_with(|| Some(Vec::new()));
@@ -116,7 +119,7 @@ impl ProductRegisters {
     }
 
     /// Finds the ordered registers of a function after register allocation, whose instructions access physical registers.
-    pub(crate) fn find_on_registers(function: &Function) -> ProductRegisters {
+    pub(crate) fn find_in_allocated_code(function: &Function) -> ProductRegisters {
         let mut common_registers: FxHashSet<u32> = FxHashSet::default();
         let mut found = ProductRegisters::default();
         for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
@@ -227,7 +230,7 @@ mod tests {
     fn code(body: &str) -> SchedCode {
         let function = oriole_ir::text::parse(&format!("func kernel @f ssa {{\nbb0:\n{body}    EXIT\n}}")).unwrap().remove(0);
         let numbers = ValueNumbers::new(&function);
-        let products = ProductRegisters::find_on_values(&function, &numbers);
+        let products = ProductRegisters::find_in_ssa_code(&function, &numbers);
         let mut code = numbers.empty();
         function.blocks[function.entry()].insts.iter().for_each(|&inst| push_ssa_inst(&mut code, &numbers, &function, &products, inst));
         code

@@ -1,7 +1,7 @@
 //! The register numbers and register groups that the scheduler gives to SSA values.
 //!
 //! All registers of a value of up to four registers are one register group. Each register of a wider value, such as the accumulator of a
-//! matrix product, is a register group of its own, because its registers are often read, and free, one after the other.
+//! matrix product, is a register group of its own, because its registers are often read, and become free, one after the other.
 
 use std::ops::Range;
 

@@ -19,6 +19,9 @@ use std::ops::Range;
 /// needs more registers than exist. These registers are a reserve for the gaps that aligned register tuples leave.
 const SPARE_REGISTERS: i32 = 8;
 
+/// An order near the old one replaces that of the backend if it saves at least one in this number of cycles.
+const CYCLES_PER_SAVED_CYCLE: u64 = 20;
+
 /// A new order of a block, with its estimated time.
 pub(super) struct BlockOrder {
     /// Positions of the items in the code, in the new order.
@@ -29,7 +32,8 @@ pub(super) struct BlockOrder {
     pub(super) cycles: u64,
     /// Lower bound on the cycles of any order.
     pub(super) lower_bound_cycles: u64,
-    /// Whether the backend reported that more registers would have given a faster order.
+    /// Whether an order that the backend tried has more live general registers than [`Budget::scarce_above`], so that a larger budget may
+    /// give a faster order.
     exceeded_scarcity: bool,
     /// Number of regions whose order was proved to be the shortest, and number of regions that were searched without such a proof.
     pub(super) proved_and_unproved: (usize, usize),
@@ -47,7 +51,7 @@ pub(super) struct BudgetSearchResult {
     pub(super) lower_bound_cycles: u64,
     /// Maximum number of live registers of each class in the new order; `None` if there is no new order.
     pub(super) peak: Option<PressureCounts>,
-    /// Whether the backend would have used more registers than allowed; then a larger budget may give a faster order.
+    /// Whether the budget limited an order that was tried, so that a larger budget may give a faster order.
     pub(super) wanted_more_registers: bool,
     /// All attempts for the trace, each with its mode, its regions and its verdict; empty unless tracing is on.
     pub(super) traced_attempts: Vec<(ScheduleMode, Vec<TracedRegion>, AttemptVerdict)>,
@@ -74,7 +78,8 @@ impl Scheduler<'_> {
 
     /// Searches for an order of a block within a register target. `old_peak` is the number of registers of each class that the old order
     /// needs; the new order may need as many. An order within the target is searched first if the old order needs more general registers
-    /// than exist, so that it would spill, or more than are requested.
+    /// than exist, so that it would spill, or more than the user requested. If that fails and the old order would spill, an order near it
+    /// with fewer registers is searched.
     pub(super) fn find_block_order(
         &self,
         code: &SchedCode,
@@ -100,12 +105,62 @@ impl Scheduler<'_> {
             }
         }
         let mut found = self.find_order_within_budget(code, range, scratch, live, max_live);
+        if self.tries_near_source
+            && found.wanted_more_registers
+            && let Some(near_source) = self.find_faster_near_source_order(code, range, scratch, live, max_live, &found)
+        {
+            // Whether more registers would save time is decided by the backend's own order: with more registers, the backend is the one
+            // that uses them.
+            found = BudgetSearchResult { cycles: found.cycles, traced_attempts: found.traced_attempts, ..near_source };
+        }
         found.traced_attempts.splice(0..0, traced_attempts);
         found
     }
 
-    /// Searches for an order of a block near its old order ([`Backend::NEAR_SOURCE`]), if the old order needs more registers than exist.
-    /// Returns `None` if the order that is found does not need fewer registers.
+    /// Searches for an order of a block near its old order ([`Backend::NEAR_SOURCE`]) that fits into the same budget as the order `found`
+    /// and saves at least one in [`CYCLES_PER_SAVED_CYCLE`] of its cycles. Returns `None` if there is none. Where the budget limits the
+    /// order, the backend keeps few registers live by finishing one chain of dependent instructions after the other, and stalls between
+    /// them; near the old order the same registers often suffice for several chains at a time.
+    fn find_faster_near_source_order(
+        &self,
+        code: &SchedCode,
+        range: &Range<usize>,
+        scratch: &mut BlockScratch<'_, '_>,
+        live: &LiveValues,
+        max_live: PressureCounts,
+        found: &BudgetSearchResult,
+    ) -> Option<BudgetSearchResult> {
+        let is_faster = |cycles: u64| cycles + found.cycles / CYCLES_PER_SAVED_CYCLE <= found.cycles;
+        if !is_faster(found.lower_bound_cycles) {
+            return None;
+        }
+        let (attempt, peak) = self.order_near_source(code, range, scratch, live, Budget::new(self.mode, max_live, 0, &self.knobs));
+        let fits = peak.iter().zip(max_live).all(|(peak, max)| *peak <= max);
+        (fits && is_faster(attempt.cycles)).then(|| BudgetSearchResult::near_source(attempt, peak, found.wanted_more_registers))
+    }
+
+    /// Orders a block by [`Backend::NEAR_SOURCE`]. Returns the order and its maximum number of live registers of each class.
+    fn order_near_source(
+        &self,
+        code: &SchedCode,
+        range: &Range<usize>,
+        scratch: &mut BlockScratch<'_, '_>,
+        live: &LiveValues,
+        budget: Budget,
+    ) -> (BlockOrder, PressureCounts) {
+        let near_source = Scheduler { backend: Backend::NEAR_SOURCE, mode: ScheduleMode::Ilp, trace: false, ..*self };
+        let settings = near_source.settings(near_source.mode, AllocationStage::Pre, budget);
+        scratch.tracker.enter_block(code, range.clone(), live.as_block_liveness());
+        let usual = std::mem::replace(&mut scratch.scheduler, near_source.backend.strategy().scheduler());
+        let attempt = near_source.schedule_regions(code, range, scratch, &settings);
+        scratch.scheduler = usual;
+        let peak = peak_registers_of_order(code, range, &mut scratch.tracker, live.as_block_liveness(), attempt.order.iter().copied());
+        (attempt, peak)
+    }
+
+    /// Searches for an order of a block near its old order ([`Backend::NEAR_SOURCE`]). Returns `None` if the order that is found does not
+    /// need fewer general registers than the old one, or if it needs more registers of another class than both the target and the old
+    /// order.
     fn find_near_source_order(
         &self,
         code: &SchedCode,
@@ -115,27 +170,14 @@ impl Scheduler<'_> {
         target: PressureCounts,
         old_peak: PressureCounts,
     ) -> Option<BudgetSearchResult> {
-        let near_source = Scheduler { backend: Backend::NEAR_SOURCE, mode: ScheduleMode::Ilp, trace: false, ..*self };
-        let budget = Budget::new(near_source.mode, target, SPARE_REGISTERS, &self.knobs);
-        let settings = near_source.settings(near_source.mode, AllocationStage::Pre, budget);
-        scratch.tracker.enter_block(code, range.clone(), live.as_block_liveness());
-        let usual = std::mem::replace(&mut scratch.scheduler, near_source.backend.strategy().scheduler());
-        let attempt = near_source.schedule_regions(code, range, scratch, &settings);
-        scratch.scheduler = usual;
-        let peak = peak_registers_of_order(code, range, &mut scratch.tracker, live.as_block_liveness(), attempt.order.iter().copied());
+        let budget = Budget::new(ScheduleMode::Ilp, target, SPARE_REGISTERS, &self.knobs);
+        let (attempt, peak) = self.order_near_source(code, range, scratch, live, budget);
         let fits = (1..peak.len()).all(|class| peak[class] <= target[class].max(old_peak[class]));
-        (fits && peak[0] < old_peak[0]).then(|| BudgetSearchResult {
-            cycles: attempt.cycles,
-            lower_bound_cycles: attempt.lower_bound_cycles,
-            attempt: Some(attempt),
-            peak: Some(peak),
-            wanted_more_registers: false,
-            traced_attempts: Vec::new(),
-        })
+        (fits && peak[0] < old_peak[0]).then(|| BudgetSearchResult::near_source(attempt, peak, false))
     }
 
-    /// Searches for an order of a block that needs at most `max_live` registers of each class: first in the mode of the pass, then with a
-    /// smaller budget, then in `reduce-reg`.
+    /// Searches for an order of a block that needs at most `max_live` registers of each class: first in the mode of the pass; if that order
+    /// exceeds the budget by little, with a smaller budget; then in the mode `reduce-reg`.
     fn find_order_within_budget(
         &self,
         code: &SchedCode,
@@ -188,9 +230,9 @@ impl Scheduler<'_> {
         }
     }
 
-    /// Returns the dependences of a block on its previous execution, if the strategy asks for them and the block is a loop with one region.
-    /// `sources` creates a function that maps a register that is read at the start of the block to the register that holds this value at
-    /// the end of the previous execution.
+    /// Returns the dependences of a block on its previous execution, if the strategy uses them and the block is a loop with one region;
+    /// otherwise none. `sources` creates a function that maps a register that is read at the start of the block to the register that holds
+    /// this value at the end of the previous execution.
     pub(super) fn carried_dependences<F: Fn(u32) -> Option<u32>>(
         &self,
         code: &SchedCode,
@@ -209,7 +251,7 @@ impl Scheduler<'_> {
     }
 
     /// Schedules the regions of a block one after the other, and returns the resulting order of the whole block. A region whose new order
-    /// is not faster keeps its old order.
+    /// is not faster keeps its old order, unless the mode is `reduce-reg`.
     pub(super) fn schedule_regions(
         &self,
         code: &SchedCode,
@@ -242,7 +284,7 @@ impl Scheduler<'_> {
             let needs_register_report = settings.stage == AllocationStage::Pre && strategy.reports_register_demand();
             let lower_bound = backend::lower_bound(code, &graph, self.costs);
             attempt.lower_bound_cycles += u64::from(lower_bound.issued);
-            // The old order is at its lower bound: no order is faster. Only the register pressure has to be tracked.
+            // The old order is at its lower bound, so no order is faster. Only the register pressure has to be tracked.
             if !always_use && !needs_register_report && !self.trace && !lower_bound.is_shorter_than(before) {
                 attempt.cycles += u64::from(before.issued);
                 tracker.enter_region(code, region.clone());
@@ -299,6 +341,20 @@ impl Scheduler<'_> {
         let old = std::mem::take(&mut function.blocks[block].insts);
         function.blocks[block].insts = attempt.order.iter().map(|position| old[position - range.start]).collect();
         Ok(attempt.order)
+    }
+}
+
+impl BudgetSearchResult {
+    /// Describes an order of [`Backend::NEAR_SOURCE`], which is not traced.
+    fn near_source(attempt: BlockOrder, peak: PressureCounts, wanted_more_registers: bool) -> BudgetSearchResult {
+        BudgetSearchResult {
+            cycles: attempt.cycles,
+            lower_bound_cycles: attempt.lower_bound_cycles,
+            attempt: Some(attempt),
+            peak: Some(peak),
+            wanted_more_registers,
+            traced_attempts: Vec::new(),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
-//! Schedules blocks again that lose many cycles to bank conflicts of their registers.
+//! Schedules a second time the blocks that lose many cycles to bank conflicts of their registers.
 //!
 //! Backend B does not know the register banks. A warp then loses a cycle wherever an instruction reads two registers of one bank that are
 //! not in the reuse cache: in a loop of multiply-adds up to a third of all cycles. Backend C orders such a block so that more operands are
-//! in the reuse cache. Its order is taken if it has fewer conflicts and does not take longer.
+//! in the reuse cache. Its order is used if it loses fewer cycles to conflicts and does not take longer in all.
 
 use std::ops::Range;
 
@@ -24,8 +24,8 @@ const MIN_CONFLICT_CYCLES_PER_INST: f64 = 0.1;
 const MAX_RESCHEDULED_BLOCK_INSTS: usize = 1024;
 
 impl Scheduler<'_> {
-    /// Schedules those blocks of loops again that lose many cycles to register bank conflicts. The function must be on physical registers.
-    /// `only_chunk_code` has the items of the function in their current order, if the caller has built them as a single chunk.
+    /// Schedules a second time the blocks of loops that lose many cycles to register bank conflicts. The function must be on physical
+    /// registers. `only_chunk_code` has the items of the function in their current order, if the caller has built them as a single chunk.
     pub(super) fn avoid_bank_conflicts(&self, function: &mut Function, only_chunk_code: Option<ChunkCode>) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
         let flow = ControlFlow::compute(function);
@@ -34,7 +34,7 @@ impl Scheduler<'_> {
             return Ok(stats);
         }
         let mut builder = GraphBuilder::new(self.model, from_machine::empty().registers());
-        let products = ProductRegisters::find_on_registers(function);
+        let products = ProductRegisters::find_in_allocated_code(function);
         let other = Scheduler { backend: Backend::C, ..*self };
         let chunks = split_into_chunks(function, other.backend.strategy().chunk_threshold_instructions());
         let is_single_chunk = chunks.len() == 1;

@@ -3,7 +3,8 @@
 //! The register target keeps the occupancy of the original order ([`crate::report::target`]). That order is often arbitrary: a program that
 //! loads all its parameters first and uses them one by one keeps all of them live, although each could be loaded where it is read. So the
 //! blocks that keep the function from a higher occupancy are ordered by the strategy `pressure` first, and the target is computed from that
-//! order. If no higher occupancy is reached, all blocks keep their original order.
+//! order. If no higher occupancy is reached, all blocks keep their original order; otherwise the blocks that exceed the new target get the
+//! new order.
 //!
 //! Example (sm_90): `vadd` of `tests/kernels/video` has 71 live registers in its original order, which allow 6 warps on a scheduler.
 //! Ordered by `pressure` it has 14, so the target is the number of registers with which all 16 warps are resident.
@@ -22,10 +23,11 @@ use oriole_ir::{Block, Function};
 use oriole_support::IndexVec;
 use std::ops::Range;
 
-/// Maximum number of instructions of a block that is reordered. Larger blocks rarely reach a higher occupancy, and take long.
+/// Maximum number of instructions of a block that is reordered. Larger blocks rarely reach a higher occupancy, and reordering them takes
+/// long.
 const MAX_REORDERED_BLOCK_INSTS: usize = 4096;
 
-/// An order of a block with fewer live registers than its original order.
+/// An order of a block for few live registers, found by the strategy `pressure`.
 struct LowPressureOrder {
     /// The block that is reordered.
     block: Block,

@@ -37,7 +37,7 @@ pub(super) fn peak_registers_of_function(function: &Function) -> PressureCounts 
     let flow = ControlFlow::compute(function);
     let liveness = Liveness::compute(function, &flow);
     let numbers = from_ir::ValueNumbers::new(function);
-    let products = ProductRegisters::find_on_values(function, &numbers);
+    let products = ProductRegisters::find_in_ssa_code(function, &numbers);
     let mut tracker = PressureTracker::new(numbers.empty().groups().len());
     let mut peak = [0; REGISTER_CLASS_COUNT];
     for &block in &function.layout {

@@ -1,4 +1,4 @@
-//! The working state of the scheduler of blocks.
+//! The working state with which blocks are scheduled.
 
 use crate::backend::{CarriedEdge, RegionScheduler};
 use crate::graph::GraphBuilder;

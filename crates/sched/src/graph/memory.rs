@@ -3,10 +3,10 @@
 //! Accesses of different memory spaces do not alias; a generic access belongs to global, shared and local memory. Two addresses have the
 //! same *base* if they differ in the constant offset only: same form, same registers, same values in these registers. Two accesses with the
 //! same base are compared by offset, in cells of [`ALIAS_CELL_BYTES`] bytes. Two accesses with different bases may alias. So a store must
-//! follow all earlier loads and stores of other bases, and a load must follow all earlier stores of other bases.
+//! follow all earlier loads and stores with other bases, and a load must follow all earlier stores with other bases.
 //!
-//! An edge for each such pair would be quadratic. Instead, joins collect accesses: when the base changes, the stores so far become one join
-//! node, and later accesses follow the join.
+//! With an edge for each such pair, the number of edges would be quadratic. Instead, joins collect accesses: when the base changes, the
+//! stores so far become one join node, and later accesses follow the join.
 //!
 //! ```text
 //! 0  LDG R7, [R2]       load, base A
@@ -32,12 +32,12 @@ const ALIAS_CELL_BYTES: i64 = 4;
 const ALIAS_SPACE_COUNT: usize = 4;
 
 oriole_support::define_index!(
-    /// Number of a base, the part of an address without its constant offset: equal numbers mean equal base addresses.
+    /// Identifies a base, the part of an address without its constant offset. Equal identifiers mean equal base addresses.
     pub struct BaseId,
     "base"
 );
 
-/// Identifies a base: the hash of the address form, and each base register with the node that wrote it last.
+/// The key by which equal bases are found: the hash of the address form, and each base register with the node that wrote it last.
 type BaseKey = (u64, SmallVec<[(u32, u32); 4]>);
 
 /// The latest accesses of one cell ([`ALIAS_CELL_BYTES`] bytes of memory).
@@ -49,7 +49,7 @@ struct CellAccesses {
     loads: SmallVec<[u32; 2]>,
 }
 
-/// The accesses of one memory space so far, as far as later accesses depend on them.
+/// The earlier accesses of one memory space that later accesses may have to follow.
 #[derive(Default)]
 struct SpaceAccesses {
     /// A node that follows all stores before those in `current_stores`; `None` if there are no such stores.
@@ -158,7 +158,7 @@ impl SpaceAccesses {
 pub(super) struct MemoryOrder {
     /// For each memory space, the accesses so far.
     spaces: [SpaceAccesses; ALIAS_SPACE_COUNT],
-    /// The number of each base (address without its constant offset), by address form and base registers.
+    /// The identifier of each base (address without its constant offset), by address form and base registers.
     bases: FxHashMap<BaseKey, BaseId>,
     /// Number of bases so far. An access at an unknown address gets a new base, different from all others.
     base_count: usize,
@@ -188,8 +188,8 @@ impl MemoryOrder {
         (self.base_count, self.last_strong, self.last_fence, self.last_sync, self.last_barrier) = (0, None, None, None, None);
     }
 
-    /// Returns the number of a base: the hash of the address form, and the base registers, each with the node that wrote it last. Equal
-    /// bases get the same number.
+    /// Returns the identifier of a base, which is given as the hash of the address form and the base registers, each with the node that
+    /// wrote it last. Equal bases get the same identifier.
     pub(super) fn base(&mut self, form: u64, registers: impl Iterator<Item = (u32, u32)>) -> BaseId {
         let next = BaseId::new(self.base_count);
         let base = *self.bases.entry((form, registers.collect())).or_insert(next);

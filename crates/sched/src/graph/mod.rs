@@ -118,8 +118,9 @@ impl Graph {
         &self.predecessor_counts
     }
 
-    /// Returns the number of cycles from an item's issue until its results are ready after the region. Only results that no item of the
-    /// region reads count; without such results the number is that of [`Graph::barrier_latency`]. The slowest possible reader is assumed.
+    /// Returns the number of cycles from an item's issue until its results are ready for code after the region. The slowest possible reader
+    /// is assumed. If an item of the region reads one of the results, only the scheduling barrier after the region counts as a reader; the
+    /// number is then that of [`Graph::barrier_latency`].
     pub fn tail(&self, node: u32) -> u32 {
         self.tails[node as usize].into()
     }
@@ -370,8 +371,8 @@ impl<'m> GraphBuilder<'m> {
             self.add_write_edges(code, region, item, node, access);
         }
         self.add_ordered_register_edges(code, region, item, node);
-        // Recorded after the writes: an instruction reads before it writes, so its reads see the previous writer. Where the
-        // instruction overwrites its own source, the read needs no record, because later writers have a WAW edge from it.
+        // Reads are recorded after the writes. A source that the instruction itself overwrites then needs no record, because later writers
+        // have a WAW edge from the instruction.
         for access in code.reads(item) {
             let latest = self.readers.len() as u32;
             let state = self.register(access.register);
@@ -457,7 +458,7 @@ impl<'m> GraphBuilder<'m> {
 
 /// Returns the minimum number of cycles from the issue of `first` to that of `second`, which access the same register, and whether `second`
 /// waits for a scoreboard. Each of the two is an item with the port by which it accesses the register. A pseudo operation as `first` takes
-/// no cycles. If a port is unknown, the result is the worst case of the first item's class.
+/// no cycles. If a port is unknown, the result depends only on the kind of dependence and the class of the first item.
 pub(crate) fn latency(
     model: &Model,
     kind: Kind,

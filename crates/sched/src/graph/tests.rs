@@ -166,8 +166,8 @@ fn last_writer_before(code: &SchedCode, order: &[usize], place: usize, register:
     order[..place].iter().rev().copied().find(|&other| code.writes(&code.items[other]).iter().any(|access| access.register == register))
 }
 
-/// Returns whether every read, every guarded write (which may keep the old value) and the end of the code see registers that the same items
-/// wrote last in both orders.
+/// Returns whether the last writers of registers are the same in both orders: before every read, before every guarded write (which may keep
+/// the old value), and at the end of the code.
 fn has_same_last_writers(code: &SchedCode, old: &[usize], new: &[usize]) -> bool {
     let same = |old_place: usize, new_place: usize, register: u32| {
         last_writer_before(code, old, old_place, register) == last_writer_before(code, new, new_place, register)

@@ -155,7 +155,7 @@ pub(crate) fn fields_of_stage(stage: AllocationStage) -> &'static [&'static str]
 }
 
 /// Returns the index in [`fields_of_stage`] of the statistics field that counts an instruction, or `None` if no field counts it.
-pub(crate) fn field_of(stage: AllocationStage, class: SchedClass, opcode: Opcode, modifiers: &[Symbol]) -> Option<usize> {
+pub(crate) fn statistics_field_index(stage: AllocationStage, class: SchedClass, opcode: Opcode, modifiers: &[Symbol]) -> Option<usize> {
     let row = FIELDS_OF_CLASSES.iter().find(|row| row.0 == class.name())?;
     let name = match stage {
         AllocationStage::Pre => row.1,
@@ -215,8 +215,9 @@ mod tests {
         ] {
             let instruction = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             let class = SchedClass::of(&instruction);
-            let field =
-                |stage| field_of(stage, class, instruction.opcode, &instruction.modifiers).map(|field| fields_of_stage(stage)[field]);
+            let field = |stage| {
+                statistics_field_index(stage, class, instruction.opcode, &instruction.modifiers).map(|field| fields_of_stage(stage)[field])
+            };
             assert_eq!((field(AllocationStage::Pre), field(AllocationStage::Post)), (before, after), "{text}");
         }
     }

@@ -81,16 +81,16 @@ impl DistanceStatistics {
 /// For each [`DistanceKind`], the statistics of its distances.
 pub type LatencyDistances = [DistanceStatistics; 4];
 
-/// Returns the issue cycle of each instruction of a block, as the sum of the stall counts before it. Scoreboard waits are ignored.
-/// `controls` gives the control words; without them, each instruction takes one cycle.
+/// Returns the issue cycle of each instruction, counted from the start of the block: the sum of the stall counts before it, of which a 0
+/// counts as 1. Scoreboard waits are ignored. `controls` gives the control words; without them, each instruction takes one cycle.
 fn issue_cycles(insts: &[Inst], controls: Option<ControlLookup<'_>>) -> Vec<u32> {
     let mut at = 0;
-    let mut slots = Vec::with_capacity(insts.len());
+    let mut cycles = Vec::with_capacity(insts.len());
     for &inst in insts {
-        slots.push(at);
+        cycles.push(at);
         at += controls.map_or(1, |controls| u32::from(controls(inst).stall.max(1)));
     }
-    slots
+    cycles
 }
 
 /// Adds the distances between producers and consumers in one block to `distances`.
@@ -101,8 +101,8 @@ pub(crate) fn add_block(
     insts: &[Inst],
     controls: Option<ControlLookup<'_>>,
 ) {
-    let slots = issue_cycles(insts, controls);
-    let at = |position: usize| slots[position - range.start];
+    let cycles = issue_cycles(insts, controls);
+    let at = |position: usize| cycles[position - range.start];
     // For each register number, the position of its last writer, and that of the last reader since.
     let mut writers: FxHashMap<u32, usize> = FxHashMap::default();
     let mut readers: FxHashMap<u32, usize> = FxHashMap::default();

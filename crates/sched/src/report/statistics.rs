@@ -51,7 +51,7 @@ impl StatisticsFigure {
 /// The timing of one block, for reports.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BlockSchedule {
-    /// The block that the timing is of.
+    /// The block whose timing this is.
     pub block: Block,
     /// Estimated number of cycles of one execution.
     pub cycles: u32,
@@ -129,15 +129,15 @@ pub struct FunctionStatistics {
 struct ExtraCounts {
     /// Number of texture instructions.
     texture_insts: u64,
-    /// Number of instructions that read a register with the result of a texture instruction.
+    /// Number of instructions that read a register with the result of a texture instruction of the same block.
     texture_readers: u64,
     /// Number of half-precision instructions.
     half_insts: u64,
     /// Number of half-precision instructions that compute two values at once.
     half_packed: u64,
-    /// Number of bytes per thread that are stored to local memory.
+    /// Number of bytes per thread that are written by stores to local memory. Each instruction counts once; spill code does not count.
     local_stored_bytes: u64,
-    /// Number of bytes per thread that are loaded from local memory.
+    /// Number of bytes per thread that are read by loads from local memory. Each instruction counts once; spill code does not count.
     local_loaded_bytes: u64,
     /// Number of texture instructions with the descriptor in a constant bank.
     constant_textures: u64,
@@ -158,7 +158,7 @@ struct ExtraCounts {
 /// Names of the scheduling classes whose results are rounded as IEEE 754 requires.
 const IEEE_ROUNDED_CLASSES: [&str; 5] = ["fma", "swizzle_add", "half", "half_wide", "double"];
 
-/// What [`gather_statistics`] needs in addition for final code, which has control words and physical registers.
+/// The additional inputs of [`gather_statistics`] for final code, which has control words and physical registers.
 #[derive(Clone, Copy)]
 pub struct FinalCode<'a> {
     /// The control word of each instruction.
@@ -331,7 +331,7 @@ struct PressureMeter {
 }
 
 impl PressureMeter {
-    /// Computes the liveness of a function, if it is not allocated yet.
+    /// Creates a meter. Computes the liveness of the function if it is on SSA values.
     fn new(function: &Function, listing: &ItemListing) -> PressureMeter {
         let liveness = function.is_ssa.then(|| Liveness::compute(function, &ControlFlow::compute(function)));
         PressureMeter { liveness, tracker: PressureTracker::new(listing.code.groups().len()) }
@@ -408,9 +408,9 @@ impl FunctionStatistics {
             let Some(opcode) = function.insts[inst].op.machine() else { continue };
             self.instructions += 1;
             self.issued_insts += executions;
-            let (unit, cycles) = (figures.costs.unit(item.class), f64::from(figures.costs.cycles(item.class).max(1)));
+            let (unit, cycles) = (figures.costs.unit_index(item.class), f64::from(figures.costs.cycles(item.class).max(1)));
             self.total_busy_cycles[unit] += executions * cycles;
-            match fields::field_of(self.stage, item.class, opcode, &function.insts[inst].modifiers) {
+            match fields::statistics_field_index(self.stage, item.class, opcode, &function.insts[inst].modifiers) {
                 Some(field) => {
                     self.counts[field] += 1;
                     self.busy_cycles_by_field[field][unit] += executions * cycles;

@@ -6,8 +6,8 @@
 //! counted, with their shared memory and barriers. Whole blocks are a coarser unit than warps, so the target is often larger than for
 //! single warps.
 //!
-//! Example (sm_90, 512 registers per lane of a scheduler, unit 8, 6 registers reserved): 30 live registers allocate 40 per thread, which
-//! allows 12 warps. 12 warps allow up to 512 / 12 = 42 registers, rounded down to 40. The target is 40 - 6 = 34.
+//! Example (sm_90: 512 registers per lane of a scheduler, unit 8; 6 registers for gaps and hidden registers): 30 live registers allocate 40
+//! per thread, which allows 12 warps. 12 warps allow up to 512 / 12 = 42 registers, rounded down to 40. The target is 40 - 6 = 34.
 
 use std::fmt;
 
@@ -44,7 +44,7 @@ pub struct RegisterTarget {
     pub warps: u32,
     /// Blocks per multiprocessor that must stay resident, and threads per block. `None` if no block size is declared or no block fits.
     pub blocks_and_threads: Option<(u32, u32)>,
-    /// Maximum number of registers per thread with which `warps` or `blocks` stay resident.
+    /// Maximum number of registers per thread with which `warps`, or the blocks of `blocks_and_threads`, stay resident.
     pub max_for_occupancy: i32,
     /// The target: the number of registers that may be live.
     pub registers: i32,
@@ -108,7 +108,7 @@ impl fmt::Display for RegisterTarget {
             None => write!(f, "{warps} warps of a scheduler")?,
         }
         if bounds.occupancy_percent != 100 {
-            write!(f, ", {} percent of those without paying,", bounds.occupancy_percent)?;
+            write!(f, ", {} percent of those of the original order,", bounds.occupancy_percent)?;
         }
         write!(f, " stay resident up to {max_for_occupancy}")?;
         if bounds.requested.is_some() {
@@ -170,7 +170,7 @@ mod tests {
         let found = half(30, None);
         assert_eq!((found.warps, found.max_for_occupancy, found.registers), (6, 80, 74));
         assert!(
-            found.to_string().contains("6 warps of a scheduler, 50 percent of those without paying, stay resident up to 80"),
+            found.to_string().contains("6 warps of a scheduler, 50 percent of those of the original order, stay resident up to 80"),
             "{found}"
         );
         let found = half(50, Some(LaunchResources { threads: 512, ..LaunchResources::default() }));

@@ -74,8 +74,8 @@ impl ItemListing {
         let numbers = function.is_ssa.then(|| from_ir::ValueNumbers::new(function));
         let mut code = numbers.as_ref().map_or_else(from_machine::empty, from_ir::ValueNumbers::empty);
         let products = match &numbers {
-            Some(numbers) => ProductRegisters::find_on_values(function, numbers),
-            None => ProductRegisters::find_on_registers(function),
+            Some(numbers) => ProductRegisters::find_in_ssa_code(function, numbers),
+            None => ProductRegisters::find_in_allocated_code(function),
         };
         let mut blocks = Vec::with_capacity(function.layout.len());
         for &block in &function.layout {
@@ -212,7 +212,7 @@ pub(crate) fn estimate_by_operands(
             }
         }
         if item.opcode.is_some() {
-            let unit = figures.costs.unit(item.class);
+            let unit = figures.costs.unit_index(item.class);
             at = at.max(free[unit]);
             free[unit] = at + figures.costs.cycles(item.class).max(1) as u32;
             timing.idle_cycles += at - timing.cycles;
@@ -259,7 +259,7 @@ pub fn estimate_by_controls(
                 delay = IssueDelay::Scoreboard { board: scoreboard as u8, cycles: at - timing.cycles };
             }
         }
-        let unit = figures.costs.unit(class);
+        let unit = figures.costs.unit_index(class);
         if free[unit] > at {
             at = free[unit];
             delay = IssueDelay::Unit { cycles: at - timing.cycles };
@@ -283,7 +283,8 @@ pub fn estimate_by_controls(
     timing
 }
 
-/// Loops and execution frequencies of a function. Must be computed before block layout, which removes jumps to the next block.
+/// Loops and execution frequencies of a function. Must be computed before block layout, which removes jumps to the next block and with them
+/// edges of the control-flow graph.
 #[derive(Clone, Debug)]
 pub struct LoopsAndFrequencies {
     /// Reachable blocks in reverse post-order.

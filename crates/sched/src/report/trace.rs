@@ -145,8 +145,9 @@ pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> Strin
     text
 }
 
-/// Formats the changes that a strategy made before it ordered the regions as text. Each change is a line `phase N from -> to: instruction |
-/// reason`, where `phase` is the number of the scheduling pass.
+/// Returns as text the changes that a strategy made to the function before it ordered the regions. Each change is a line `phase N PLACE:
+/// instruction | reason`. N is the number of the scheduling pass; PLACE is `from -> to` for a move between two blocks, `block removed`,
+/// `block added`, or only the block if all changes were undone.
 pub fn code_changes_text(function: &Function, phase: u8, changes: &[CodeChange]) -> String {
     let mut text = String::new();
     for &CodeChange { inst, from, to, reason } in changes {

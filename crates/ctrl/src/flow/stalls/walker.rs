@@ -11,7 +11,8 @@ use super::super::reg_access::{AdditionalWaits, InstAccesses, REGISTER_NUMBER_CO
 use super::causes::{LatencyShortfall, StallCause, StallPart, StallParts, StallSummary};
 use super::events::{BlockEndState, LONG_AGO_CYCLES, SCOREBOARD_COUNT, TimedAccess, max_delay_cycles};
 
-/// Maximum number of instructions to search backward for one that waits for a scoreboard, so that a longer stall before it costs no time.
+/// Maximum number of instructions to search backward for one that waits for a scoreboard. A longer stall before such an instruction usually
+/// costs no time.
 const MAX_WAIT_SEARCH_INSTS: usize = 16;
 
 /// State of the walk over the blocks that lengthens stalls until all fixed latencies are covered.
@@ -38,7 +39,7 @@ pub(super) struct StallWalker<'a> {
     /// For each functional unit: issue time (in cycles from the start of the block) and position of the last instruction of the block that
     /// uses the unit.
     last_use_of_unit: Vec<(i64, u32)>,
-    /// The latencies that stalls cannot cover, and the parts of stalls by cause, as far as found.
+    /// The latencies found so far that stalls cannot cover, and the parts of the stalls by cause.
     pub(super) summary: StallSummary,
 }
 
@@ -209,7 +210,7 @@ impl<'a> StallWalker<'a> {
             let cycles = self.rules.unit_occupation(self.inst_accesses[first as usize].class).map_or(0, |pace| pace.cycles);
             report(i64::from(cycles) - (current_cycle - at), StallCause::Unit { first, cycles });
         }
-        if inst_accesses.drain == AdditionalWaits::Everything {
+        if inst_accesses.additional_waits == AdditionalWaits::Everything {
             // All results of fixed latency must be written when the callee starts, which is at the end of this instruction's own stall.
             let after = min_issue_distance(self.controls[position]);
             for &register in &self.used_registers {
@@ -238,7 +239,7 @@ impl<'a> StallWalker<'a> {
     }
 
     /// Calls `report` with the number of cycles missing before an instruction, and the cause: once for each scoreboard that the instruction
-    /// waits for, and once for the last thread-block barrier (`BAR`).
+    /// waits for, and once for the last thread-block barrier (`BAR`) unless the instruction may directly follow it.
     fn report_missing_for_boards_and_bar(
         &self,
         position: usize,
@@ -254,8 +255,8 @@ impl<'a> StallWalker<'a> {
                 report(seen - (current_cycle - at), StallCause::Scoreboard { first, board: board as u8 });
             }
         }
-        // Arithmetic may directly follow a thread-block barrier, unless it overwrites a register that an instruction before the barrier may
-        // not have read yet.
+        // Arithmetic may directly follow a thread-block barrier, unless it writes a general register: an instruction before the barrier may
+        // not have read that register yet.
         let overwrites =
             self.inst_accesses[position].writes.iter().any(|reg_access| register_file_of(reg_access.register) == RegFile::General);
         if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[position].class) {
@@ -296,8 +297,8 @@ impl<'a> StallWalker<'a> {
     }
 
     /// Returns the position of the last of the [`MAX_WAIT_SEARCH_INSTS`] instructions before `position` that usually waits at least
-    /// `cycles` cycles for a scoreboard. `None` if there is none, or if a variable-latency instruction comes between the two: a longer
-    /// stall would delay that instruction.
+    /// `cycles` cycles for a scoreboard. `None` if there is none, or if that instruction or one after it has variable latency: a longer
+    /// stall would delay the start of this latency.
     fn find_covering_wait(&self, start: usize, position: usize, current_cycle: i64, cycles: i64) -> Option<usize> {
         let mut at = current_cycle;
         for second in (start.max(position.saturating_sub(MAX_WAIT_SEARCH_INSTS)) + 1..position).rev() {
@@ -330,8 +331,9 @@ impl<'a> StallWalker<'a> {
         left.max().unwrap_or(0)
     }
 
-    /// Adds up to `missing` cycles to the stall of the instruction at position `at`, but not beyond the maximum stall, because the
-    /// instruction at position `second` must not issue earlier. Returns the number of cycles added.
+    /// Adds up to `missing` cycles to the stall of the instruction at position `at`, but not beyond the maximum stall. Returns the number
+    /// of cycles added, which are recorded with `cause` and with `second`, the position of the instruction that must not issue earlier. An
+    /// opcode that must have a stall of 0 keeps it.
     fn lengthen_stall(&mut self, at: usize, missing: i64, cause: StallCause, second: usize) -> i64 {
         if self.rules.requirements(self.inst_accesses[at].opcode).yields_with_stall_0 {
             return 0;
@@ -427,7 +429,7 @@ impl<'a> StallWalker<'a> {
                     report(missing, cause);
                 }
             }
-            if inst_accesses.drain == AdditionalWaits::Everything && access.write {
+            if inst_accesses.additional_waits == AdditionalWaits::Everything && access.write {
                 let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, register_file_of(access.register), access.port));
                 report(
                     cycles - min_issue_distance(self.controls[position]) + access.issued_at,

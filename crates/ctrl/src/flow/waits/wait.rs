@@ -23,7 +23,7 @@ pub enum WaitCause {
     ControlTransfer,
     /// The first instruction is a fence, which has to be complete before any later instruction.
     Fence,
-    /// The second instruction invalidates the L1 cache for an acquire, and the first is a load.
+    /// The second instruction invalidates a cache for an acquire, and the first is a load or an atomic operation.
     Acquire,
     /// The second instruction waits for all loads from tensor memory, and the first is such a load.
     TensorLoads,

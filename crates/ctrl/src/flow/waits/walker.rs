@@ -9,15 +9,16 @@ use smallvec::SmallVec;
 use super::super::reg_access::{AdditionalWaits, InstAccesses, REGISTER_NUMBER_COUNT, RegAccess, Register, latency_requirement};
 use super::wait::{CarriedInst, Wait, WaitCause, WaitedEvent};
 
-/// Maximum number of in-flight readers, or writers, of one register. Beyond that, the next access waits for the oldest.
+/// Maximum number of in-flight readers of one register, and of its in-flight writers. If there are as many, the next one waits for the
+/// oldest one.
 const MAX_IN_FLIGHT_PER_REGISTER: usize = 16;
-/// Maximum number of instructions in flight at the start of a block. If there are more, [`WaitWalker::limit_carried_accesses`] reduces
-/// their number.
+/// If more instructions than this are in flight at the start of a block, [`WaitWalker::limit_carried_accesses`] makes the first instruction
+/// of the block wait for most of them.
 const MAX_INSTS_CARRIED_INTO_BLOCK: usize = 128;
 /// Number of in-flight readers, and also of in-flight writers, that remain for each register when there are too many at the start of a
 /// block: one for each of two joining paths. The first instruction of the block waits for the others.
-const MAX_CARRIED_PER_REGISTER: usize = 2;
-/// Maximum number of in-flight loads without a destination register. If there are more, the next one waits for the oldest.
+const ACCESSES_KEPT_PER_REGISTER: usize = 2;
+/// Maximum number of in-flight loads without a destination register. If there are as many, the next one waits for the oldest one.
 const MAX_LOADS_WITHOUT_RESULT: usize = 8;
 /// Upper bound on the number of in-order groups in the hardware tables.
 const MAX_IN_ORDER_GROUPS: usize = 32;
@@ -133,7 +134,7 @@ impl<'a> WaitWalker<'a> {
             issue_rank: 0,
             needed: Vec::new(),
             exit_state: Vec::new(),
-            has_acquires: inst_accesses.iter().any(|inst| inst.drain == AdditionalWaits::Loads),
+            has_acquires: inst_accesses.iter().any(|inst| inst.additional_waits == AdditionalWaits::Loads),
         }
     }
 
@@ -211,7 +212,7 @@ impl<'a> WaitWalker<'a> {
             self.require_event(id, WaitedEvent::Results, WaitCause::Fence);
             self.require_event(id, WaitedEvent::Reads, WaitCause::Fence);
         }
-        match inst_accesses.drain {
+        match inst_accesses.additional_waits {
             AdditionalWaits::Nothing | AdditionalWaits::Groups(_) => {}
             AdditionalWaits::Everything => {
                 self.remove_done_insts();
@@ -237,7 +238,7 @@ impl<'a> WaitWalker<'a> {
         }
         self.wait_for_needed(position);
         // `WARPGROUP.DEPBAR` itself waits for the matrix products, without a scoreboard.
-        if let AdditionalWaits::Groups(left) = inst_accesses.drain {
+        if let AdditionalWaits::Groups(left) = inst_accesses.additional_waits {
             self.finish_product_groups(left);
         }
         // The limit on in-flight accesses to a register does not apply to loads without a destination register, so they are counted here.
@@ -252,8 +253,8 @@ impl<'a> WaitWalker<'a> {
             self.put_in_flight(position, inst_accesses.late_results || is_load_without_result, inst_accesses.late_reads, true);
             self.loads_without_result.extend(is_load_without_result.then_some(id));
         }
-        // After `put_in_flight`, which has increased `issue_rank`: an instruction that writes its own guard predicate counts as issued
-        // before the write.
+        // `put_in_flight` has increased `issue_rank`, so an instruction that writes its own guard predicate counts as issued before the
+        // write.
         for reg_access in inst_accesses.writes.iter() {
             if let Some(written) =
                 usize::from(reg_access.register).checked_sub(FIRST_PREDICATE_NUMBER).and_then(|at| self.predicate_write_rank.get_mut(at))
@@ -318,8 +319,8 @@ impl<'a> WaitWalker<'a> {
         if !flight.in_order_guarantee {
             return;
         }
-        // Only instructions with results write them in order, so a wait for one without results implies nothing about the results of
-        // others; likewise for sources. Either event implies that the sources have been read.
+        // The completion order is known only among instructions with results, so a wait for one without results implies nothing about the
+        // results of others; likewise for sources. Both events imply that the sources have been read.
         if let Some(order) = inst_accesses.completion_group.filter(|_| event == WaitedEvent::Results && !inst_accesses.writes.is_empty()) {
             self.mark_older_done(order, WaitedEvent::Results, flight.issue_rank);
         }
@@ -512,14 +513,14 @@ impl<'a> WaitWalker<'a> {
         }
     }
 
-    /// Makes the first instruction of the block wait for all but [`MAX_CARRIED_PER_REGISTER`] in-flight accesses of each register. Without
+    /// Makes the first instruction of the block wait for all but [`ACCESSES_KEPT_PER_REGISTER`] in-flight accesses of each register. Without
     /// this, in a long chain of blocks that branches can skip, every load of the function would stay in flight on some path, and the cost
     /// would be quadratic.
     fn limit_carried_accesses(&mut self) {
         for &register in &self.used_registers {
             for (lists, event) in [(&self.writers, WaitedEvent::Results), (&self.readers, WaitedEvent::Reads)] {
                 let list = &lists[usize::from(register)];
-                let more = list.len().saturating_sub(MAX_CARRIED_PER_REGISTER);
+                let more = list.len().saturating_sub(ACCESSES_KEPT_PER_REGISTER);
                 self.needed.extend(list[..more].iter().map(|entry| (0, entry.flight, event, WaitCause::TooManyInFlight)));
             }
         }

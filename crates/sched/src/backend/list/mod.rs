@@ -8,11 +8,11 @@
 //! The window bounds the number of comparisons per step, so a region of *n* instructions takes O(n log n) time, however many instructions
 //! are ready at once.
 //!
-//! Modes differ in the register budget and in the first criterion of the comparison ([`ScheduleMode`]). With tracing on, each step records
-//! the deciding comparison and the second-best candidate ([`ScheduleDecision`]).
+//! Modes differ in the register budget and in two criteria of the comparison, batches of matrix products and the change of live registers.
+//! With tracing on, each step records the deciding comparison and the second-best candidate ([`ScheduleDecision`]).
 //!
 //! Example: `0: FADD R0, R1, R2`, `1: LDG R10, [R2]`, `2: FADD R3, R10, R0`. Items 0 and 1 are ready. Item 1 wins because it reads
-//! long-latency memory ([`Reason::HotCounts`]). Then 0 is the only ready item, then 2, which stalls until the load is complete.
+//! long-latency memory ([`Reason::HotCounts`]). Then 0 is the only ready item. After it, 2 issues, which stalls until the load is complete.
 
 mod priority;
 mod ready;
@@ -73,8 +73,8 @@ struct ListScheduler<'a> {
 struct PickState {
     /// Number of readers of in-flight results that should still issue back to back ("spill mode" in the published description of ptxas).
     readers_to_drain: u32,
-    /// Whether bit 4 of the priority (`hot counts`: prefer long-latency memory reads) is still in use: no instruction of this region has
-    /// won by it yet.
+    /// Whether bit 4 of the priority (`hot counts`: prefer long-latency memory reads) is still in use: no winner of this region has had the
+    /// bit set.
     hot_cold_active: bool,
     /// Number of short-latency accesses that may still issue before bit 4 of the priority is switched off.
     hot_cold_budget: u32,
@@ -250,7 +250,7 @@ impl ListScheduler<'_> {
     fn evaluate(&self, node: u32, tracker: &PressureTracker) -> RankedCandidate {
         let index = node as usize;
         let item = &self.code.items[self.graph.region.start + index];
-        let unit = self.clock.costs.unit(item.class);
+        let unit = self.clock.costs.unit_index(item.class);
         let change = tracker.change(self.code, item);
         let free = if item.opcode.is_some() { self.clock.unit_free_cycles[unit] } else { 0 };
         let earliest = self.earliest[index];
@@ -312,8 +312,9 @@ impl ListScheduler<'_> {
     fn update_pick_state(&mut self, best: &RankedCandidate, statistics: &StepStatistics) {
         let item = &self.code.items[self.graph.region.start + best.node as usize];
         if best.reads_in_flight() {
-            // The warp stalls here until a scoreboard is released. Other readers of in-flight results that arrive within a few cycles
-            // should follow directly, so that they free the registers of those results. Each further reader counts down by one.
+            // If the warp stalls here until a scoreboard is released, the other readers of in-flight results whose operands arrive within a
+            // few cycles should follow directly, so that they free the registers of those results. Each further reader reduces their number
+            // by one.
             let others = statistics.within_cutoff.saturating_sub(1) as u32;
             self.state.readers_to_drain = if best.stall_cycles > 0 { others } else { self.state.readers_to_drain.saturating_sub(1) };
         } else if best.stall_cycles > 0 {
@@ -335,7 +336,7 @@ impl ListScheduler<'_> {
             self.state.yield_pending = true;
         }
         if self.settings.mode == ScheduleMode::DynBatch {
-            let unit = self.clock.costs.unit(item.class);
+            let unit = self.clock.costs.unit_index(item.class);
             self.state.batch = match self.state.batch {
                 Some((batch, left)) if batch == unit && left > 0 => Some((unit, left - 1)),
                 _ if unit == Unit::Tensor.index() => Some((unit, self.settings.knobs.batch.saturating_sub(1))),

@@ -5,17 +5,17 @@
 //! | bit | name | set if |
 //! |---|---|---|
 //! | 7 | yield-related | the candidate is a `YIELD` |
-//! | 6 | yield flag | it is control flow or a barrier, and an instruction has stalled since the last one; never together with bit 5 |
+//! | 6 | yield flag | it is control flow or a barrier, and an instruction has stalled since the last such item; never together with bit 5 |
 //! | 5 | hot | it reads long-latency memory: global memory, textures, surfaces |
-//! | 4 | hot counts | bit 5, until the first winner of the region with this bit, and while the budget of short-latency accesses lasts |
+//! | 4 | hot counts | bit 5 and no register excess; off after the first winner with it, or after `hot-cold-budget` short-latency accesses |
 //! | 3 | same block | always: instructions do not move between blocks |
 //! | 2 | stall-free | its operands are available and its unit is free; or, if that holds for no candidate, it is the one to wait for |
-//! | 1 | critical | enough readers of in-flight results are ready; while such readers are drained: it is one and takes no register |
+//! | 1 | critical | enough readers of in-flight results are ready; while these issue back to back: it is one, stall-free, and takes no register |
 //! | 0 | tie | it reads an in-flight result, so it waits for a scoreboard |
 //!
 //! Criteria are compared in this order, and the first difference decides:
 //!
-//! 1. exceeding the register budget;
+//! 1. exceeding the register budget; if both candidates exceed it, the change of live registers;
 //! 2. continuing a batch of matrix products (`dyn-batch` only);
 //! 3. change of live registers, if registers are scarce or the mode is `reduce-reg`;
 //! 4. bits 4, 6, 1, 2, 5;
@@ -49,11 +49,11 @@ use crate::pressure::PressureCounts;
 
 /// The scoreboard sequence number that stands for "reads no result in flight".
 pub(super) const NO_SCOREBOARD_SEQUENCE: u32 = u32::MAX;
-/// Maximum number of cycles after the earliest arrival at which the operands of a reader of in-flight results still count as arriving soon.
-/// The earliest arrival is that of the first such reader.
+/// The operands of a reader of in-flight results count as arriving soon if they arrive at most this number of cycles after those of the
+/// first such reader.
 const SOON_ARRIVAL_CYCLES: u32 = 9;
-/// Maximum number of readers of in-flight results per step that are compared with [`SOON_ARRIVAL_CYCLES`], from the published description
-/// of ptxas.
+/// Maximum number of readers of in-flight results per step for which [`SOON_ARRIVAL_CYCLES`] is tested, from the published description of
+/// ptxas.
 const MAX_COMPARED_READERS: usize = 32;
 
 // Bits of the eight-bit priority of a candidate. The table in the module comment says when each bit is set.
@@ -107,7 +107,8 @@ pub(super) struct RankedCandidate {
     pub scoreboard_sequence: u32,
     /// Number of cycles until all operands are available.
     pub operand_wait_cycles: u32,
-    /// Sum of the cycles until the unit is free, one if no scoreboard is free, and twice the number of general registers above the budget.
+    /// Sum of three numbers: the cycles until the unit is free; 1 if the candidate needs a scoreboard and none is free; and, if the
+    /// candidate takes general registers, twice the number of general registers above the budget after it.
     pub contention_penalty: i32,
     /// Stall cycles before issue: until the operands are available and the unit is free.
     pub stall_cycles: u32,
@@ -134,8 +135,8 @@ impl RankedCandidate {
     pub(super) fn compute_priority_bits(&mut self, context: &StepContext, statistics: &StepStatistics) {
         let is_hot = self.memory_latency == MemoryLatency::Long;
         let hot_counts = is_hot && self.hot_cold_active && !self.exceeds_budget;
-        // While readers are drained, bit 1 differs between candidates and selects readers. Otherwise it is the same for all candidates of
-        // the step and decides nothing.
+        // While readers issue back to back, bit 1 differs between candidates and selects readers. Otherwise it is the same for all
+        // candidates of the step and decides nothing.
         let critical = if context.draining_readers {
             self.reads_in_flight() && self.stall_free && self.pressure_change[0] <= 0
         } else {
@@ -309,7 +310,7 @@ pub(super) fn memory_latency(item: &Item) -> MemoryLatency {
     }
 }
 
-/// Returns whether an item is a `YIELD`, which lets another warp issue.
+/// Returns whether an item is a `YIELD`, which lets other threads of a diverged warp run.
 pub(super) fn is_yield(item: &Item) -> bool {
     item.opcode == Some(Opcode::YIELD)
 }

@@ -3,7 +3,7 @@
 //! The key is the *signature* of a region ([`super::problem::SearchProblem::signature`]): everything that the search reads, with registers
 //! renumbered. It contains the dependency graph with latencies, instruction classes, liveness of registers, and after register allocation
 //! the banks and operand slots. The cache is a hash table with chaining; a hit requires equality of the whole signature. So a cached order
-//! is exactly the order that a search would return. Unrolled code is the main user: its copies differ in register names only.
+//! is exactly the order that a search would return. Unrolled code gains most: its copies differ in register names only.
 
 use std::hash::{Hash, Hasher};
 

@@ -10,9 +10,10 @@
 //! ```
 //!
 //! **Evaluate, then commit.** The score of the original order ([`score`]) is the first threshold. Each attempt schedules the whole region
-//! by its own plan ([`search`]). An attempt is committed only if its score is above the threshold, and its score becomes the new threshold.
-//! The stall cycles of an attempt raise priorities in the next one. The attempts end early when the lower bound (critical path, units,
-//! number of instructions) is reached.
+//! by its own plan ([`search`]). An attempt is committed (becomes the best order so far) only if its score is above the threshold, and its
+//! score becomes the new threshold. The stall cycles of an attempt raise priorities in the next one. An attempt that would give the order
+//! of the previous one is skipped. After register allocation, the attempts end early when an order without bank conflicts reaches the lower
+//! bound (critical path, units, number of instructions).
 //!
 //! **Results that leave the region.** The scheduling barrier that ends a region, usually a branch or a call, reads some results: a branch
 //! its predicate, a call its arguments. The score counts the cycles until that barrier can issue ([`Graph::barrier_latency`]). All other
@@ -59,9 +60,9 @@
 //! | tree | one red-black tree | one `BTreeSet` per unit, first entries compared | same order; items of busy units are skipped |
 //! | contents of the tree | all instructions of the block | ready items only | an item must not issue before its predecessors |
 //! | rejections | a rejected item is left out of the schedule | it returns to its tree before the next step | every item must be issued |
-//! | priority | a number of unknown origin | the plans above | |
+//! | priority | a number of unknown origin | the plans above | the origin is not described |
 //! | score | sums of (priority - 2) x latency and latency x weight | cycles, registers, operands | those sums are equal for all orders |
-//! | threshold | a constant | the best score so far, initially that of the original order | |
+//! | threshold | a constant | the best score so far, initially that of the original order | only better orders are of interest |
 //! | three operands of one bank | forbidden | cost cycles | legal on the hardware |
 //! | cost of callees | recursion over predecessors | [`crate::calls::CallCosts`]: results that arrive during a call cost nothing | |
 //! | validator | modes 5 and 6 | the two stages | the description says no more about them |
@@ -85,8 +86,8 @@ use problem::SearchProblem;
 use score::{ScoreMeasurements, TreeWeights};
 use search::{AttemptPlan, AttemptResult};
 
-/// Critical paths are rounded to multiples of this number of cycles as priorities of the fourth plan, so that smaller differences do not
-/// count.
+/// In the fourth plan, the priority of an item is its critical path in cycles divided by this number and rounded down, so that smaller
+/// differences do not count.
 const COARSE_PRIORITY_STEP: i32 = 16;
 /// Maximum priority. Half of the range of `i32`, so that small adjustments of a priority cannot overflow.
 const MAX_PRIORITY: u32 = i32::MAX as u32 / 2;
@@ -162,7 +163,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, cached_orders: &
 
 /// Returns backend C's order of a region, so that a caller can compare it with the orders of other strategies. The tracker must have
 /// entered the region, and stays at its start.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>, tracker: &PressureTracker) -> ProposedOrder {
+pub(super) fn propose_order(region: &Region<'_>, groups: Option<&BudgetedGroups>, tracker: &PressureTracker) -> ProposedOrder {
     let problem = SearchProblem::new(region.code, region.graph, region.costs, region.settings, tracker);
     let (order, picks, _) = best_of_all_attempts(&problem);
     let cycles = if picks.is_empty() { Vec::new() } else { issue_cycles(region, &order) };
@@ -292,7 +293,7 @@ impl<'p> AttemptPlanner<'p> {
         };
         let register_cycles = settings.knobs.tree_register_cycles;
         match last {
-            // The previous attempt exceeded the budget: start to save registers earlier, by the excess but by at most a quarter.
+            // The previous attempt exceeded the budget: lower the scarcity threshold by the excess, but by at most a quarter.
             Some((plan, result)) if result.measurements.excess > 0 => AttemptPlan {
                 priorities,
                 register_cycles: plan.register_cycles * 2.0,

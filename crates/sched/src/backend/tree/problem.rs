@@ -31,7 +31,7 @@ pub(super) struct LiveGroup {
     pub live: bool,
     /// Whether the group is accessed after the region, or live at the end of the block.
     pub used_after_region: bool,
-    /// Number of items of the region that read the group.
+    /// Number of items of the region that read the group; during an attempt, of those that have not issued.
     pub readers: u32,
 }
 
@@ -94,7 +94,7 @@ impl<'a> SearchProblem<'a> {
         tracker: &PressureTracker,
     ) -> SearchProblem<'a> {
         let items = &code.items[graph.region.clone()];
-        let unit = |item: &crate::code::Item| if item.opcode.is_some() { costs.unit(item.class) } else { NO_UNIT } as u8;
+        let unit = |item: &crate::code::Item| if item.opcode.is_some() { costs.unit_index(item.class) } else { NO_UNIT } as u8;
         let mut problem = SearchProblem {
             code,
             graph,

@@ -4,9 +4,11 @@
 //! each item, which the next plan uses.
 //!
 //! Ready items with available operands are in ordered trees, one per functional unit. The key has three parts: priority (higher first),
-//! result latency (longer first), original order. At each step the scheduler takes the first item of all trees whose unit is free. If
-//! nothing objects to that item ([`AttemptSearch::objection`]), it issues. Otherwise the item is put aside as rejected and the next one is
-//! tried. If all are rejected, the candidate with the lowest cost issues. Rejected items return to their trees before the next step.
+//! result latency (longer first), original order. At each step the scheduler takes the item with the first key in the trees of the free
+//! units. If there is no objection to that item ([`AttemptSearch::objection`]), it issues. Otherwise the item is put aside as rejected and
+//! the next one is examined. If all are rejected, or more than `tree-rejections` of them, the candidate with the lowest cost issues. After
+//! register allocation, an item of the same unit with nearly the same priority may replace the chosen one if its operands are cheaper
+//! (reuse cache, bank conflicts). Rejected items return to their trees before the next step.
 //!
 //! When registers are scarce, or the mode is `reduce-reg`, the trees are not followed. A bounded window of candidates is compared by cost
 //! instead: stall cycles, plus the registers that a candidate takes, converted to cycles. This trades the critical path against register
@@ -84,7 +86,9 @@ pub(super) struct AttemptPlan {
 }
 
 impl AttemptPlan {
-    /// Returns whether an attempt with this plan would give `result` again, the result of an attempt with the plan `other`.
+    /// `result` is the result of an attempt with the plan `other`. Returns whether an attempt with this plan is certain to give the same
+    /// order. It is if the priorities are equal and either registers have the same cost and threshold, or the attempt never compared
+    /// candidates by cost and this plan starts to do so at no lower number of live registers.
     pub(super) fn gives_order_of(&self, other: &AttemptPlan, result: &AttemptResult) -> bool {
         let costs_registers_alike = self.register_cycles == other.register_cycles && self.scarce_above == other.scarce_above;
         let never_costs_registers = !result.compared_by_cost && self.scarce_above >= other.scarce_above;

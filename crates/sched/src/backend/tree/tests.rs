@@ -218,14 +218,19 @@ fn different_regions_are_searched_separately() {
         (lines, settings(ScheduleMode::Ilp, AllocationStage::Post, few), live),
         (lines, settings(ScheduleMode::Ilp, AllocationStage::Pre, Budget { registers: [13, 7, 7, 63], ..few }), live),
         (lines, settings(ScheduleMode::Ilp, AllocationStage::Pre, Budget { scarce_above: 10, ..few }), live),
-        // Other results or sources are needed after the region, or more is live before it.
+        // Another result is live-out.
         (lines, base, (live.0, &[21, 23][..])),
+        // A source is live-out.
         (lines, base, (live.0, &[22, 23][..])),
+        // A register that the region does not access is live throughout.
         (lines, base, (&[2, 3, 22, 24, 30][..], &[23, 30][..])),
-        // Another class, other latencies, other dependences, a wider group.
+        // Another class, with another latency.
         (with(1, "MUFU.RCP R21, R20"), base, live),
+        // Another dependence: the second addition reads the loaded value.
         (with(2, "FADD R23, R20, R24"), base, live),
+        // The same dependences with swapped sources.
         (with(2, "FADD R23, R24, R21"), base, live),
+        // A wider access: the store reads R22 and R23.
         (with(3, "STG.E.64 desc[UR4][R2.64], R22"), base, live),
     ];
     let mut solutions = OrderCache::default();

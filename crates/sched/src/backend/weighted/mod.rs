@@ -3,9 +3,9 @@
 //! A region is scheduled twice. The **forward pass** places instructions from the first to the last and yields an order and the issue cycle
 //! of each instruction. The **backward pass** places instructions from the last to the first: the dependency graph and the score are
 //! mirrored, and the issue cycles of the forward pass are an additional criterion. Both orders are then issued on the common clock
-//! ([`super::clock`]). The one that exceeds the register budget less wins; if both are within the budget, the shorter one wins (in
-//! `reduce-reg`, the one with fewer live registers). The backward pass is skipped if it cannot find a better order: the forward order has the
-//! length of the lower bound and, before register allocation, as few registers as any order.
+//! ([`super::clock`]). The one that exceeds the register budget less wins; if both exceed it equally, the shorter one wins (in `reduce-reg`,
+//! the one with fewer live registers). The backward pass is skipped if it cannot find a better order: the forward order has the length of
+//! the lower bound and, before register allocation, as few registers as any order.
 //!
 //! **The score** of a candidate is a sum of three dimensionless parts ([`score`]); higher is better:
 //!
@@ -19,7 +19,7 @@
 //! The *register range* is the budget minus the registers that are live at the start or at the end of the region, whichever is more: no
 //! order can use fewer. The *slope* is 1 / range. In `ilp` and `dyn-batch` the *price* of a register grows with the registers in use, from
 //! 0 at the lower end of the range to the slope at the upper end. Above the scarcity threshold ([`super::Budget::scarce_above`]), and
-//! always in `reduce-reg`, the price is 1, which outweighs all parallelism. After register allocation the price is 0.
+//! always in `reduce-reg`, the price of a general register is 1, which outweighs all parallelism. After register allocation the price is 0.
 //!
 //! **Example**, forward pass in `ilp`: budget 40 registers, 8 of them live at the start, so the range is 32 and the threshold 38. The
 //! longest critical path is 40 cycles. L is a load with a critical path of 40 cycles that takes a register; A is an addition with a
@@ -48,10 +48,10 @@
 //! | slopes | divide ILP weight and backward penalty by the range | divide register price and forward part | balances the parts |
 //! | range | registers of the machine | budget minus the live registers at the ends of the region | no order uses fewer |
 //! | weights | given to the backward pass | used in both passes | the forward order must respect registers, too |
-//! | the two orders | not specified | the shorter one on the common clock, within the budget | |
-//! | balance | registers first | registers first in `reduce-reg` or when scarce; otherwise parallelism first | common modes |
+//! | the two orders | not specified | the shorter one on the common clock, within the budget | one measure for both |
+//! | balance | registers first | registers first in `reduce-reg` or when scarce; otherwise parallelism first | all backends have these modes |
 //! | units | not specified | one queue per unit | a busy unit would hide candidates for other units |
-//! | FNV-1a tables | for instructions | dense vectors | |
+//! | FNV-1a tables | for instructions | dense vectors | nodes are numbered without gaps |
 
 mod pass;
 mod ready;
@@ -105,7 +105,7 @@ impl Strategy for WeightedScheduling {
         Box::new(schedule)
     }
 
-    /// Returns false: the caller need not run this strategy only to learn whether more registers would give a faster order.
+    /// Returns false: if no order of a region can be faster than the original one, the caller may skip this strategy there.
     fn reports_register_demand(&self) -> bool {
         false
     }
@@ -132,7 +132,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 
 /// Returns backend B's order of a region, so that a caller can compare it with the orders of other strategies. `groups` is `None` after
 /// register allocation.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> ProposedOrder {
+pub(super) fn propose_order(region: &Region<'_>, groups: Option<&BudgetedGroups>) -> ProposedOrder {
     let best = better_pass_order(region, groups);
     let peak = best.peak;
     let schedule = best.into_schedule(region.settings);
@@ -232,8 +232,8 @@ impl PassOrder {
         self.exit_cycle + self.length.done <= lower_bound.issued + lower_bound.done
     }
 
-    /// Returns whether no order is better by registers: the budget is not exceeded, and the maximum number of live general registers is that
-    /// at the start or at the end of the region.
+    /// Returns whether no order needs fewer registers: the budget is not exceeded, and the maximum number of live general registers is the
+    /// number at the start or at the end of the region.
     fn has_fewest_registers(&self, groups: &BudgetedGroups, settings: &Settings) -> bool {
         self.peak[0] <= groups.counts_at_start()[0].max(groups.counts_at_end()[0]) && self.excess(settings) == 0
     }

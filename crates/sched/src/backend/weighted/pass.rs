@@ -5,7 +5,7 @@
 //! possible cycle. Cycles count from the boundary of the region at which the pass starts.
 //!
 //! Example of a backward pass: `L: LDG R4`, `A: FADD R5, R4, R4` with a load latency of 30 cycles, and `R5` needed 4 cycles after the issue
-//! of A. A is placed in cycle 4 from the end. L becomes ready with its last reader and is placed in cycle 34 from the end.
+//! of A. A is placed in cycle 4 from the end. L becomes ready when A, its last reader, is placed, and is placed in cycle 34 from the end.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -35,7 +35,7 @@ pub(super) struct PassResult {
 /// The functional unit that an item uses, and for how long.
 #[derive(Clone, Copy)]
 pub(super) struct UnitUse {
-    /// Index of the unit; [`UNITS`] for a pseudo operation.
+    /// Index of the unit of the item's class. A pseudo operation has a class, too, but does not occupy the unit.
     unit: u8,
     /// Whether the item is a pseudo operation, which takes no issue slot.
     is_pseudo: bool,
@@ -47,7 +47,7 @@ impl UnitUse {
     /// Returns the unit use of each item of a region.
     pub(super) fn of_region(code: &SchedCode, graph: &Graph, costs: &ResourceCosts) -> Vec<UnitUse> {
         let work = |item: &Item| UnitUse {
-            unit: costs.unit(item.class) as u8,
+            unit: costs.unit_index(item.class) as u8,
             is_pseudo: item.opcode.is_none(),
             cycles: costs.cycles(item.class).max(1) as u16,
         };

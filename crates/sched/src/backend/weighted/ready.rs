@@ -90,7 +90,7 @@ fn rank_of(sort_key: SortKey) -> u32 {
 
 /// The ready list: the items whose predecessors in the direction of the pass are all placed.
 ///
-/// A ready item is in one of `by_critical_path` and `waiting`, and before register allocation also in `by_registers`.
+/// A ready item is in either `by_critical_path` or `waiting`, and before register allocation also in `by_registers`.
 pub(super) struct ReadyList {
     /// For each unit, the items with available operands, by critical path.
     by_critical_path: [SortedQueue<SortKey>; UNITS],
@@ -109,7 +109,7 @@ pub(super) struct ReadyList {
 pub(super) struct ReadyEntry {
     /// Position in the original order, in the direction of the pass.
     pub rank: u32,
-    /// Index of the unit; [`UNITS`] for a pseudo operation.
+    /// Index of the unit of the item's class, whose queue holds the item; pseudo operations have a class, too.
     pub unit: usize,
     /// Length in cycles of the longest dependence path from the item to the boundary of the region that the pass reaches last: the end of
     /// the region in a forward pass, its start in a backward pass.

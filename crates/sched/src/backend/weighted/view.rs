@@ -1,8 +1,8 @@
 //! A dependency graph in the direction of a scheduling pass: as it is, or with all edges reversed.
 //!
 //! The reversed graph has an edge from each item to its predecessors, and cycles count from the end of the region. The same list scheduler
-//! then places instructions from the last to the first. An item may be placed when all its readers are placed, and at least as many cycles
-//! before them as its latency.
+//! then places instructions from the last to the first. An item can be placed when all items that depend on it are placed; it issues before
+//! each of them by at least the latency of the dependence.
 
 use crate::code::{OrderEffect, SchedCode};
 use crate::graph::Graph;
