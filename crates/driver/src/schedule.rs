@@ -175,9 +175,15 @@ fn with_scheduler(
         launch: context.launch,
         occupancy_percent: plan.occupancy_percent,
         lower_occupancy_percents: occupancies_to_estimate,
+        tries_near_source: is_default_plan(plan, options),
         verify: options.verify,
         trace: context.trace,
     })
+}
+
+/// Returns whether a plan has the default backend because the options name none.
+fn is_default_plan(plan: SchedulePlan, options: &Options) -> bool {
+    options.scheduling.backend == BackendChoice::Default && plan.backend == DEFAULT_BACKEND && plan.mode == ScheduleMode::Ilp
 }
 
 /// Schedules a function before register allocation (phase 97 of the pipeline), and returns statistics. For each occupancy in
@@ -211,7 +217,7 @@ pub fn after_allocation(
     with_scheduler(plan, context, environment, options, &[], |scheduler| {
         // Unless the options name a backend, the default backend also avoids bank conflicts. The strategy `combined` already compares
         // orders by them.
-        if options.scheduling.backend == BackendChoice::Default && plan.backend == DEFAULT_BACKEND {
+        if is_default_plan(plan, options) {
             scheduler.schedule_allocated_function_avoiding_bank_conflicts(function)
         } else {
             scheduler.schedule_allocated_function(function)

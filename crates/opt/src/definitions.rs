@@ -31,6 +31,13 @@ pub(crate) enum KnownWord {
     Constant { bank: u8, offset: u32 },
 }
 
+impl KnownWord {
+    /// Returns whether the word is known at compile time.
+    pub(crate) fn is_integer(self) -> bool {
+        matches!(self, KnownWord::Integer(_))
+    }
+}
+
 impl Definitions {
     /// Finds the definitions of all values in one pass over the function.
     pub(crate) fn compute(function: &Function) -> Definitions {

@@ -13,7 +13,8 @@
 //! are not an aligned register pair, a `PACK` after the later one of their definitions joins them; all addresses with the same halves share
 //! one pack.
 //!
-//! **Known results.** An integer operation whose operands are all constants becomes a move of its result (`evaluate.rs`); one whose
+//! **Known results.** An integer or single-precision operation whose operands are all constants becomes a move of its result
+//! (`evaluate.rs`, `evaluate_float.rs`); one whose
 //! predicate result is known becomes a constant `PLOP3`. A branch on a known predicate becomes unconditional, or is removed.
 
 use crate::alternatives::{Alternatives, mnemonic_with_modifiers};
@@ -32,6 +33,7 @@ use smallvec::{SmallVec, smallvec};
 mod addresses;
 mod bases;
 mod evaluate;
+mod evaluate_float;
 mod fills;
 
 /// Numbers of changes that the pass made to a function.
@@ -51,6 +53,11 @@ pub struct Stats {
 
 /// Maximum number of constant additions to fold into the offset of one address.
 const MAX_FOLDED_ADDITIONS: usize = 8;
+
+/// Returns whether the pass computes the results of instructions with this opcode if all their sources are compile-time constants.
+pub(crate) fn evaluates(opcode: Opcode) -> bool {
+    evaluate::operation_of(opcode).is_some()
+}
 
 /// Folds known constants into instructions, and constant additions into address offsets, in a whole function. Returns the numbers of
 /// changes.

@@ -1,7 +1,8 @@
 //! Loop unrolling.
 //!
-//! An innermost loop with a known, small number of iterations is replaced by one copy of its body for each iteration. A loop that counts to
-//! a loop-invariant limit is unrolled by a factor; the old loop stays as the remainder loop, for the iterations that are left:
+//! An innermost loop with a known, small number of iterations is replaced by one copy of its body for each iteration. If many instructions
+//! become constants in the copies ([`constants`]), the body may be larger. A loop that counts to a loop-invariant limit is unrolled by a
+//! factor; the old loop stays as the remainder loop, for the iterations that are left:
 //!
 //! ```text
 //! bb1:  %i = PHI %0, bb0, %j, bb1                   bb0:  %v = ISETP.GE.U32 %n, 3 ; %m = IADD3 %n, -3
@@ -50,6 +51,7 @@ use unrolled_loop::{UnrolledLoop, remove_exit_branch, value_in_next_iteration};
 
 mod body;
 pub(crate) mod bound;
+mod constants;
 mod copies;
 mod counted;
 mod divergent;
@@ -73,6 +75,12 @@ const MAX_FULLY_UNROLLED_TRIPS: u32 = 64;
 /// Maximum number of instructions of a loop that is unrolled fully, in all iterations together.
 const MAX_FULLY_UNROLLED_INSTS: usize = 192;
 
+/// Maximum numbers of iterations and of instructions of a loop that is unrolled fully because many of its instructions then become
+/// constants: at least one in [`INSTS_PER_CONSTANT_INST`].
+const MAX_TRIPS_WITH_CONSTANTS: u32 = 16;
+const MAX_INSTS_WITH_CONSTANTS: usize = 1024;
+const INSTS_PER_CONSTANT_INST: usize = 10;
+
 /// Maximum number of iterations to simulate for finding the number of iterations of a loop ([`trips`]).
 const MAX_SIMULATED_TRIPS: u32 = 1024;
 
@@ -84,7 +92,7 @@ const UNROLL_FACTORS: [(u32, usize); 2] = [(4, 160), (2, 160)];
 const MIN_FETCHES_TO_SKIP_UNROLLING: usize = 4;
 
 /// Number of instructions that unrolling may add to any function. To a large function it may add a quarter of its size.
-const MIN_GROWTH_BUDGET_INSTS: usize = 600;
+const MIN_GROWTH_BUDGET_INSTS: usize = 800;
 
 /// How a loop is unrolled, with the number of copies of the loop body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -239,6 +247,12 @@ fn choose_unroll_plan(
     if let (Some(tests), Some(trips)) = (tests, trips) {
         let all = size * trips as usize;
         if trips <= MAX_FULLY_UNROLLED_TRIPS && all <= MAX_FULLY_UNROLLED_INSTS {
+            return Ok((UnrollPlan::Full(tests), all));
+        }
+        if trips <= MAX_TRIPS_WITH_CONSTANTS
+            && all <= MAX_INSTS_WITH_CONSTANTS
+            && constants::count_constant_insts(function, definitions, old_loop) * INSTS_PER_CONSTANT_INST >= size
+        {
             return Ok((UnrollPlan::Full(tests), all));
         }
     }

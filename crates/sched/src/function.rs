@@ -80,6 +80,8 @@ pub struct Scheduler<'a> {
     pub occupancy_percent: u32,
     /// Smaller values of `occupancy_percent` that the caller would accept for a faster schedule.
     pub lower_occupancy_percents: &'a [u32],
+    /// Whether to try [`Backend::NEAR_SOURCE`] as well for blocks whose order the register budget limits, before register allocation.
+    pub tries_near_source: bool,
     /// Whether to verify every new order with [`crate::check`].
     pub verify: bool,
     /// Whether to record the reason of every scheduling decision.

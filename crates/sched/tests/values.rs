@@ -33,6 +33,7 @@ fn run_by(backend: Backend, text: &str, mode: ScheduleMode, registers: u32) -> (
         launch: None,
         occupancy_percent: 100,
         lower_occupancy_percents: &[],
+        tries_near_source: false,
         verify: true,
         trace: true,
     };

@@ -43,6 +43,7 @@ pub fn sched(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
         launch: None,
         occupancy_percent: 100,
         lower_occupancy_percents: &[],
+        tries_near_source: false,
         verify: true,
         trace: true,
     };

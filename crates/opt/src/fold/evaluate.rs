@@ -1,4 +1,5 @@
-//! Constant folding: evaluates integer operations whose operands are all compile-time constants.
+//! Constant folding: evaluates integer operations whose operands are all compile-time constants, and single-precision operations
+//! ([`super::evaluate_float`]).
 //!
 //! The operations are defined as in the machine-code simulator (`crates/sim/src/sass/arith`); `filetests/run/constants.ptx` compares both.
 
@@ -6,6 +7,7 @@ use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Signs};
 use oriole_isa::{Opcode, Symbol};
 use smallvec::SmallVec;
 
+use super::evaluate_float::{evaluate_float, evaluate_float_compare, evaluate_integer_to_float};
 use crate::definitions::{Definitions, KnownWord};
 use crate::known::{OperandFacts, evaluate_logic};
 use crate::rewrite::single_register;
@@ -21,7 +23,7 @@ pub(super) struct KnownResults {
 
 impl KnownResults {
     /// Describes an instruction whose only result is this 32-bit word.
-    fn of_word(word: u32) -> Option<KnownResults> {
+    pub(super) fn of_word(word: u32) -> Option<KnownResults> {
         KnownResults::integer(word.into())
     }
 
@@ -32,11 +34,12 @@ impl KnownResults {
 }
 
 /// The sources of an instruction whose sources are all compile-time constants.
-struct ConstantSources {
-    /// The integer sources in operand order, each with its operand modifiers (negation, bitwise NOT), which are not applied yet.
-    integers: SmallVec<[(u64, Signs); 4]>,
+pub(super) struct ConstantSources {
+    /// The integer and floating-point sources in operand order, each with its operand modifiers (such as negation), which are not applied
+    /// yet.
+    pub(super) integers: SmallVec<[(u64, Signs); 4]>,
     /// The predicate sources in operand order, with their inversion applied.
-    predicates: SmallVec<[bool; 2]>,
+    pub(super) predicates: SmallVec<[bool; 2]>,
 }
 
 impl ConstantSources {
@@ -113,9 +116,12 @@ fn known_integer(function: &Function, definitions: &Definitions, source: &Operan
     }
 }
 
-/// Computes the results of an unguarded integer instruction at compile time; `None` for other instructions, or if a source is not known.
-pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Inst, opcode: Opcode) -> Option<KnownResults> {
-    let operation = match opcode {
+/// Computes the results of an instruction from its modifiers and its sources.
+type Operation = fn(Opcode, &[Symbol], &ConstantSources) -> Option<KnownResults>;
+
+/// Returns the function that evaluates an opcode at compile time; `None` if there is none.
+pub(super) fn operation_of(opcode: Opcode) -> Option<Operation> {
+    Some(match opcode {
         Opcode::IADD3 => evaluate_sum,
         Opcode::IMAD => evaluate_product,
         Opcode::LEA => evaluate_shifted_sum,
@@ -128,8 +134,17 @@ pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Ins
         Opcode::IMNMX | Opcode::VIMNMX => evaluate_min_max,
         Opcode::IABS | Opcode::POPC | Opcode::FLO | Opcode::BREV => evaluate_bit_operation,
         Opcode::SGXT | Opcode::BMSK => evaluate_bit_field,
+        Opcode::FADD | Opcode::FMUL | Opcode::FFMA => evaluate_float,
+        Opcode::FSETP => evaluate_float_compare,
+        Opcode::I2F | Opcode::I2FP => evaluate_integer_to_float,
         _ => return None,
-    };
+    })
+}
+
+/// Computes the results of an unguarded instruction at compile time; `None` for instructions that are not evaluated, or if a source is not
+/// known.
+pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Inst, opcode: Opcode) -> Option<KnownResults> {
+    let operation = operation_of(opcode)?;
     // The cheapest test comes first: constant-bank words are not known at compile time.
     if function.sources(inst).iter().any(|source| matches!(source.kind, OperandKind::Constant { .. })) {
         return None;
@@ -254,13 +269,17 @@ fn evaluate_compare(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) 
         ([join, Symbol::EX], &[other, lower]) => (*join, if order.is_eq() { lower } else { holds }, other),
         _ => return None,
     };
-    let joined = |result: bool| match join {
+    Some(KnownResults { integer: None, predicates: Some([join_predicates(join, holds, other)?, join_predicates(join, !holds, other)?]) })
+}
+
+/// Combines the result of a comparison with a predicate, as the modifier `join` says; `None` for other modifiers.
+pub(super) fn join_predicates(join: Symbol, result: bool, other: bool) -> Option<bool> {
+    match join {
         Symbol::AND => Some(result && other),
         Symbol::OR => Some(result || other),
         Symbol::XOR => Some(result != other),
         _ => None,
-    };
-    Some(KnownResults { integer: None, predicates: Some([joined(holds)?, joined(!holds)?]) })
+    }
 }
 
 /// Evaluates `PLOP3`, which has two predicate results, each given by a truth table of the three predicate sources.
