@@ -48,20 +48,24 @@ build() {
 
 programs() { echo "$target/$1/$profile"; }
 
-# share FOLDER: writes manual pages and completions with a program that runs on this machine.
+# share FOLDER: writes manual pages and completions with a program that was built, in qemu if it is for another architecture.
 share() {
-    local triple oriole=
+    local triple oriole='' run=()
     for triple in x86_64-unknown-linux-musl aarch64-unknown-linux-musl "$host"; do
         oriole=$(programs "$triple")/oriole
+        run=()
         "$oriole" --version >/dev/null 2>&1 && break
+        run=("qemu-${triple%%-*}-static")
+        "${run[@]}" "$oriole" --version >/dev/null 2>&1 && break
         oriole=
     done
-    [[ $oriole ]] || fail "no program that was built runs on this machine, which the manual pages need; build for $host first"
+    [[ $oriole ]] || fail "no program that was built runs on this machine, which the manual pages need; build for $host first, or install qemu-user-static"
     mkdir -p "$1"/{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
-    "$oriole" man "$1/man/man1"
-    "$oriole" completions bash >"$1/bash-completion/completions/oriole"
-    "$oriole" completions zsh >"$1/zsh/vendor-completions/_oriole"
-    "$oriole" completions fish >"$1/fish/vendor_completions.d/oriole.fish"
+    run+=("$oriole")
+    "${run[@]}" man "$1/man/man1"
+    "${run[@]}" completions bash >"$1/bash-completion/completions/oriole"
+    "${run[@]}" completions zsh >"$1/zsh/vendor-completions/_oriole"
+    "${run[@]}" completions fish >"$1/fish/vendor_completions.d/oriole.fish"
 }
 
 archive() {
