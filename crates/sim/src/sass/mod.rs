@@ -50,6 +50,7 @@ mod convergence;
 mod driver;
 mod fault;
 mod flow;
+mod gradient_call;
 mod grid;
 mod groups;
 pub mod kernel_test;

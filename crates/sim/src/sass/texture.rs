@@ -260,7 +260,7 @@ fn fetch(site: &Site<'_>) -> Built {
     Ok(access(move |warp, world, lanes| {
         for lane in lanes_of(lanes) {
             let fault = |what: String| Fault::of(lane, what);
-            let image = registers.handle.texture(warp, &world.memory, lane).map_err(fault)?;
+            let image = registers.handle.texture(warp, world.memory, lane).map_err(fault)?;
             let mut offsets = [0; 3];
             if let Some(word) = registers.offsets.map(|word| warp.row(word)[lane]) {
                 for (axis, offset) in (0..).zip(&mut offsets[..named.dimensions]) {

@@ -135,9 +135,9 @@ impl PtxWarp {
     fn write_texel(&mut self, access: &ImageAccess, lane: usize, texel: [Option<u32>; 4]) {
         let half = |word: Option<u32>| word.map(|word| float_to_float(F16, F32, word.into(), Mode::RN, Overflow::Ieee) as u32);
         match access.results {
-            ImageResults::Words => (0..).zip(texel).for_each(|(number, word)| self.write_image_result(access, number, lane, word)),
-            ImageResults::Halves => {
-                (0..).zip(texel.map(half)).for_each(|(number, half)| self.write_image_result(access, number, lane, half))
+            ImageResults::Words | ImageResults::Halves => {
+                let texel = if access.results == ImageResults::Halves { texel.map(half) } else { texel };
+                (0..).zip(texel).for_each(|(number, value)| self.write_image_result(access, number, lane, value));
             }
             ImageResults::PairsOfHalves => {
                 for (number, pair) in texel.map(half).chunks_exact(2).enumerate() {
