@@ -118,19 +118,32 @@ impl Output {
             return Err(format!("--control takes one cubin, and here are {}; --arch chooses one of {}", cubins.len(), targets.join(", ")));
         }
         let (mut files, mut kernel_found, mut has_code) = (Vec::new(), arguments.kernel.is_none(), false);
+        // An image that cannot be read, such as one for a target without table, does not keep the others from being printed.
+        let mut problems: Vec<String> = Vec::new();
         for (number, image) in cubins.iter().enumerate() {
-            let cubin = image.cubin().map_err(|error| error.to_string())?;
+            let cubin = match image.cubin() {
+                Ok(cubin) => cubin,
+                Err(error) => {
+                    problems.push(error.to_string());
+                    continue;
+                }
+            };
             kernel_found |= cubin.functions().any(|function| Some(function.name) == arguments.kernel.as_deref());
             has_code |= cubin.functions().next().is_some();
             if cubins.len() > 1 && !arguments.json {
                 self.image_header(image, number, cubins.len());
             }
-            files.extend(self.cubin(arguments, &cubin, image)?);
+            match self.cubin(arguments, &cubin, image) {
+                Ok(file) => files.extend(file),
+                Err(problem) => problems.push(problem),
+            }
         }
+        problems.dedup();
         if arguments.json {
             self.text = serde_json::to_string(&files).map_err(|error| error.to_string())? + "\n";
         }
         match &arguments.kernel {
+            _ if !problems.is_empty() => Err(problems.join("; ")),
             Some(kernel) if !kernel_found => Err(format!("there is no kernel or function {kernel}")),
             _ if has_code => Ok(()),
             _ => Err("there is no machine code in this file".to_owned()),

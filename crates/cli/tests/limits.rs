@@ -108,6 +108,14 @@ fn shared_cases() -> Vec<Case> {
         Case::new("dynamic shared does not count")
             .top(".extern .shared .align 16 .b8 e[]; .shared .b8 s[49152];")
             .body(format!("{STORE} st.shared.b8 [e], %r1;")),
+        Case::new("the start of dynamic shared counts")
+            .top(".extern .shared .align 4 .b8 e[]; .shared .b8 s[49153];")
+            .body(format!("{STORE} st.shared.b8 [e], %r1;"))
+            .says("Entry function 'k' uses too much shared data (0xc010 bytes, 0xc000 max)"),
+        Case::new("the alignment of dynamic shared counts")
+            .top(".extern .shared .align 65536 .b8 e[]; .shared .b8 s[4];")
+            .body(STORE)
+            .says("Entry function 'k' uses too much shared data (0x10000 bytes, 0xc000 max)"),
         Case::new("shared of a callee").top(format!(".shared .b8 s[49153]; {function}")).body("call f;").says(too_much),
         Case::new("shared of a function that nothing calls").top(format!(".shared .b8 s[49153]; {function}")),
         Case::new("shared of a callee by pointer")
@@ -230,6 +238,36 @@ fn limits_hold_on_every_target() {
     for target in ["sm_100", "sm_103", "sm_120", "sm_121"] {
         for case in shared_cases().into_iter().take(2).map(|case| case.version("8.8")) {
             assert_eq!(case.call(Path::new(PTXAS), &folder, target), case.expected(), "{} {target}", case.name);
+        }
+    }
+}
+
+/// Kernels for targets with the suffix `a` may have as much static shared memory as a block can have.
+fn arch_specific_cases() -> Vec<(&'static str, Case)> {
+    let most =
+        [("sm_90a", 0x38c00), ("sm_100a", 0x38c00), ("sm_103a", 0x38c00), ("sm_110a", 0x38c00), ("sm_120a", 0x18c00), ("sm_121a", 0x18c00)];
+    let mut cases = Vec::new();
+    for (target, most) in most {
+        let case = |name, bytes: u32| Case::new(name).top(format!(".shared .b8 s[{bytes}];")).body(STORE).version("9.0");
+        let beyond = most + 1;
+        let message = format!("Entry function 'k' uses too much shared data ({beyond:#x} bytes, {most:#x} max)");
+        cases.push((target, case("shared at the limit", most)));
+        cases.push((target, case("shared beyond", beyond).says(&message)));
+    }
+    for target in ["sm_100f", "sm_120f"] {
+        let message = "Entry function 'k' uses too much shared data (0xc001 bytes, 0xc000 max)";
+        cases.push((target, Case::new("shared beyond").top(".shared .b8 s[49153];").body(STORE).version("9.0").says(message)));
+    }
+    cases
+}
+
+#[test]
+fn arch_specific_targets_have_all_shared_memory() {
+    let folder = folder("limits-arch-specific");
+    let ptxas = oriole_oracles::tool("ptxas");
+    for (target, case) in arch_specific_cases() {
+        for program in [Some(Path::new(PTXAS)), ptxas.as_deref()].into_iter().flatten() {
+            assert_eq!(case.call(program, &folder, target), case.expected(), "{} {target}: {}", case.name, program.display());
         }
     }
 }

@@ -104,6 +104,42 @@ fn an_unknown_target_is_an_error_and_the_rest_is_verified() {
     assert!(verified.stdout.contains("\n0 findings in ") && !verified.stdout.contains(" in 0 instructions"), "{}", verified.stdout);
 }
 
+/// Returns a fatbin with these cubins, not compressed.
+fn fatbin(cubins: &[(u32, &[u8])]) -> Vec<u8> {
+    let mut entries = Vec::new();
+    for &(sm, cubin) in cubins {
+        let size = cubin.len().next_multiple_of(8);
+        entries.extend([2_u16, 0x101].iter().flat_map(|half| half.to_le_bytes()));
+        entries.extend(64_u32.to_le_bytes());
+        entries.extend((size as u64).to_le_bytes());
+        entries.extend([0, 0, 8 << 16 | 1, sm].iter().flat_map(|word: &u32| word.to_le_bytes()));
+        entries.extend([0; 32]);
+        entries.extend(cubin);
+        entries.resize(entries.len().next_multiple_of(8), 0);
+    }
+    let mut file = 0xba55_ed50_u32.to_le_bytes().to_vec();
+    file.extend([1_u16, 16].iter().flat_map(|half| half.to_le_bytes()));
+    file.extend((entries.len() as u64).to_le_bytes());
+    file.extend(entries);
+    file
+}
+
+/// The same for `oriole disasm` and the cubins of one file.
+#[test]
+fn an_unknown_target_is_an_error_and_the_rest_is_disassembled() {
+    let folder = folder("disasm_unknown_target");
+    run(ORIOLE, &folder, &["compile", &example("saxpy.ptx"), "--arch", "sm_90a", "-o", "own.cubin"], "");
+    let own = fs::read(folder.join("own.cubin")).unwrap();
+    let mut unknown = own.clone();
+    unknown[49] = 77;
+    fs::write(folder.join("both.fatbin"), fatbin(&[(77, &unknown), (90, &own)])).unwrap();
+    let both = run(ORIOLE, &folder, &["disasm", "both.fatbin"], "");
+    assert_eq!(both.code, Some(1), "{}", both.stdout);
+    assert_eq!(both.stderr, "error: both.fatbin: there is no table of instructions for sm_77a\n");
+    let alone = run(ORIOLE, &folder, &["disasm", "own.cubin"], "");
+    assert!(alone.code == Some(0) && both.stdout.ends_with(&alone.stdout), "{}", both.stdout);
+}
+
 /// Returns the corpus and some of the kernel tests, which are for all targets.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let files = |folder: &Path| -> Vec<PathBuf> {

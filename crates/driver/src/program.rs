@@ -107,7 +107,7 @@ fn memory_limit_errors(jobs: &[FunctionJob<'_>], layouts: &[Layout], options: &O
         let shared = if is_kernel { variables.shared_bytes } else { 0 };
         let found = [
             MemoryExcess::find(LimitedMemory::Parameter, variables.packed_parameter_bytes, limits.parameters, is_kernel),
-            MemoryExcess::find(LimitedMemory::Shared, shared, limits.static_shared, is_kernel),
+            MemoryExcess::find(LimitedMemory::Shared, shared, limits.static_shared_of(options.target), is_kernel),
             MemoryExcess::find(LimitedMemory::Local, variables.frame_bytes, limits.frame, is_kernel),
         ];
         errors.extend(found.into_iter().flatten().map(|excess| {

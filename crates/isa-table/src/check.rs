@@ -172,8 +172,9 @@ fn forms_are_distinct(table: &Table) -> Result<(), Error> {
         for (position, (instruction, form, mask, value)) in forms.iter().enumerate() {
             for (other_instruction, other, other_mask, other_value) in &forms[..position] {
                 let shared = form.targets & other.targets;
-                // A word matches both forms unless they require different values of some bit.
-                if shared != 0 && mask & other_mask & (value ^ other_value) == 0 {
+                // A word matches both forms unless they require different values of some bit, or one form excludes what the other requires.
+                let excluding = excludes(form, *other_mask, *other_value) || excludes(other, *mask, *value);
+                if shared != 0 && mask & other_mask & (value ^ other_value) == 0 && !excluding {
                     let target = TARGETS[shared.trailing_zeros() as usize];
                     let message = format!(
                         "{} and {} ({}) decode the same word on sm_{target}",
@@ -185,6 +186,12 @@ fn forms_are_distinct(table: &Table) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Returns whether a form excludes all words of another form, whose identity is given.
+fn excludes(form: &Form, other_mask: u128, other_value: u128) -> bool {
+    let Some((bits, value)) = &form.excluded else { return false };
+    other_mask & bits.mask() == bits.mask() && other_value & bits.mask() == bits.place(*value)
 }
 
 fn mnemonics_are_distinct(table: &Table) -> Result<(), Error> {

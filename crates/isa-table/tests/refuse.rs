@@ -129,6 +129,9 @@ fn same_opcode_told_apart_is_no_contradiction() {
     build(by_bit, PROPERTIES).expect("a fixed bit tells them apart");
     let by_target = "FOO\n  form 221 on 75..89\n     R(16)\n  form 221 on 90..121\n     R(24)\n";
     build(by_target, PROPERTIES).expect("no target has both");
+    let excluded = |value: u32| format!("FOO\n  form 221 on 90 fix 81:3=7\n     R(16)\n  form 221 on 90 not 81:3={value}\n     R(24)\n");
+    build(&excluded(7), PROPERTIES).expect("one form excludes what the other requires");
+    refused(&excluded(6), "foo.sass:4", "FOO and FOO (foo.sass:2) decode the same word on sm_90");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! The offsets in constant bank 0 and the window registers were found by compiling test programs with ptxas 13.0.88 for each target.
 
-use oriole_support::{Architecture, Target};
+use oriole_support::{Architecture, Suffix, Target};
 
 /// The system layout of one target. Offsets are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +66,8 @@ pub enum TextureHandle {
 pub struct Limits {
     /// Bytes of static shared memory of a kernel and all functions that it reaches, without the bytes that the system reserves.
     pub static_shared: u64,
+    /// The same for targets with the suffix `a`, where it is all shared memory that a block can have.
+    pub static_shared_arch_specific: u64,
     /// Bytes of `.const` variables of a program.
     pub constants: u64,
     /// Bytes of parameters of a kernel.
@@ -122,9 +124,25 @@ pub enum SharedWindow {
     Cluster,
 }
 
-/// The limits are the same for sm_75 to sm_121.
-const LIMITS: Limits =
-    Limits { static_shared: 0xc000, constants: 0x1_0000, parameters: 0x7ffc, frame: 0x7fff_fff0, frame_with_slots: 0x7f_fff0 };
+impl Limits {
+    /// Returns the limit of static shared memory for a target.
+    pub fn static_shared_of(&self, target: Target) -> u64 {
+        match target.suffix() {
+            Suffix::ArchSpecific => self.static_shared_arch_specific,
+            Suffix::Plain | Suffix::FamilySpecific => self.static_shared,
+        }
+    }
+}
+
+/// The limits are the same for sm_75 to sm_121, except static shared memory of targets with a suffix.
+const LIMITS: Limits = Limits {
+    static_shared: 0xc000,
+    static_shared_arch_specific: 0xc000,
+    constants: 0x1_0000,
+    parameters: 0x7ffc,
+    frame: 0x7fff_fff0,
+    frame_with_slots: 0x7f_fff0,
+};
 
 const TURING: SystemLayout = SystemLayout {
     parameters: 0x160,
@@ -160,6 +178,7 @@ const HOPPER: SystemLayout = SystemLayout {
     multiplies_bits_with_xor: false,
     texture_handle: TextureHandle::Uniform,
     image_tables: 0xf0,
+    limits: Limits { static_shared_arch_specific: 0x3_8c00, ..LIMITS },
     ..TURING
 };
 const BLACKWELL: SystemLayout = SystemLayout {
@@ -179,7 +198,8 @@ const BLACKWELL: SystemLayout = SystemLayout {
 };
 // Another variable of the system comes first there.
 const THOR: SystemLayout = SystemLayout { tensor_memory_record: 0xc0, ..BLACKWELL };
-const BLACKWELL_CONSUMER: SystemLayout = SystemLayout { fetches_without_level: true, ..BLACKWELL };
+const BLACKWELL_CONSUMER: SystemLayout =
+    SystemLayout { fetches_without_level: true, limits: Limits { static_shared_arch_specific: 0x1_8c00, ..LIMITS }, ..BLACKWELL };
 
 /// Stops at a target without machine code. [`Target::parse`] does not return one, and `oriole_driver::compile` rejects one at its start.
 #[cold]
