@@ -154,7 +154,12 @@ impl<'m> Select<'m> {
                 [ast::Operand::Special(special), ast::Operand::Minus] => Ok(self.special_predicate(special)?.inverted_predicate()),
                 _ => Err(Unsupported::new("this operand as a predicate")),
             },
-            ast::Operand::NotInteger(number) => Ok(if number == 0 { Operand::PT } else { Operand::PT.inverted_predicate() }),
+            ast::Operand::WarpSize => Ok(Operand::PT),
+            ast::Operand::Constant(id) => match self.frame.body.constants[id] {
+                ast::Constant::Integer(0, _) => Ok(Operand::PT.inverted_predicate()),
+                ast::Constant::Integer(..) => Ok(Operand::PT),
+                _ => Err(Unsupported::new("a float as a predicate")),
+            },
             _ => Err(Unsupported::new("this operand as a predicate")),
         }
     }

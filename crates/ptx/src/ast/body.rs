@@ -229,8 +229,6 @@ pub enum Operand {
     Special(SpecialRegister),
     /// An integer that fits in 32 bits.
     Integer(i32),
-    /// `!1`: an integer as a negated predicate.
-    NotInteger(i32),
     /// Any other constant.
     Constant(ConstantId),
     /// `WARP_SZ`.

@@ -423,7 +423,7 @@ impl Parser<'_> {
             OperandFacts::Register { ty, lanes: 1, negated: false, .. } => {
                 ty.bits() == 32 && matches!(ty.class(), TypeClass::Integer | TypeClass::Bits)
             }
-            OperandFacts::Integer { negated: false, .. } => true,
+            OperandFacts::Integer { .. } => true,
             _ => false,
         };
         if !fits {

@@ -6,7 +6,7 @@ use super::head::HeadId;
 use super::matching::{MatchContext, match_form};
 use super::operand::OperandFacts;
 use super::{Parse, Parser};
-use crate::ast::{FormShape, GuardSource, Instruction, Operand, Parameter, PtxGuard, Statement, ValueType};
+use crate::ast::{FormShape, Function, GuardSource, Instruction, Operand, Parameter, PtxGuard, Statement, ValueType};
 use crate::diag::{Diagnostic, DiagnosticCode};
 use crate::lexer::TokenKind;
 use crate::source::Span;
@@ -34,7 +34,11 @@ impl Parser<'_> {
             _ => {
                 self.parse_operands()?;
                 self.expect_operands_end()?;
-                self.match_operands(head, head_span)?
+                let instruction = self.match_operands(head, head_span)?;
+                if guard.is_some() {
+                    self.check_guarded_parameter_access(instruction);
+                }
+                instruction
             }
         };
         let id = self.function.body.instructions.push(Instruction { guard, ..instruction });
@@ -150,6 +154,29 @@ impl Parser<'_> {
             return self.error(DiagnosticCode::BadParameterAccess, address.span, "a function cannot read its own return value");
         }
         Ok(())
+    }
+
+    /// Checks that an access to an argument or a result of a call has no guard: these accesses are a part of the call.
+    fn check_guarded_parameter_access(&mut self, instruction: Instruction) {
+        let opcode = self.module.forms[instruction.form].opcode;
+        let address = match opcode {
+            Opcode::Ld => self.scratch.operands[1],
+            Opcode::St => self.scratch.operands[0],
+            _ => return,
+        };
+        let OperandFacts::Bracket { list, .. } = address.facts else { return };
+        let OperandFacts::Variable { variable, .. } = self.scratch.list(list)[0].facts else { return };
+        let is_own = |function: &Function| {
+            let own = Parameter::Variable(variable);
+            function.parameters.contains(&own) || function.returns.contains(&own)
+        };
+        if self.module.variables[variable].space != StateSpace::Param || self.module.functions.as_slice().last().is_some_and(is_own) {
+            return;
+        }
+        let name = self.module.name(self.module.variables[variable].name);
+        let text = format!("`{}.param` of `{name}`, an argument or result of a call, cannot be guarded", opcode.spelling());
+        let finding = Diagnostic::new(DiagnosticCode::GuardNotAllowed, address.span, text);
+        self.report(finding.help("move the value with the guard, to or from a register, and access the parameter without one"));
     }
 
     /// Turns operands at label positions into label names. Labels may have the same name as variables and functions.

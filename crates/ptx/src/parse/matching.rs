@@ -342,8 +342,7 @@ fn match_immediate(wanted: &FormValue, ty: ScalarType, given: ParsedOperand, lan
         return no(Reason::RegisterRequired);
     }
     let (value, fits) = match given.facts {
-        OperandFacts::Integer { value, negated, .. } => {
-            let value = if negated { i64::from(value == 0) } else { value };
+        OperandFacts::Integer { value, .. } => {
             (Some(value), matches!(ty.class(), TypeClass::Integer | TypeClass::Bits | TypeClass::Predicate))
         }
         OperandFacts::WarpSize => (Some(32), matches!(ty.class(), TypeClass::Integer | TypeClass::Bits | TypeClass::Predicate)),

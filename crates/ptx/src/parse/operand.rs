@@ -52,7 +52,6 @@ pub(crate) enum OperandFacts {
     Integer {
         value: i64,
         unsigned: bool,
-        negated: bool,
     },
     WarpSize,
     Float(Constant),
@@ -205,8 +204,11 @@ impl Parser<'_> {
             TokenKind::Identifier => self.parse_named(),
             TokenKind::Punctuation(b'!') => {
                 // `!p` negates a predicate; `!` before anything else starts a constant expression.
+                if !starts_name(self.lexer.next_significant_byte()) {
+                    return self.parse_constant_operand();
+                }
                 self.lexer.advance();
-                let inner = self.parse_scalar_after_not(start)?;
+                let inner = self.parse_name_after_not(start)?;
                 Ok(ParsedOperand { span: start.to(inner.span), facts: inner.facts })
             }
             TokenKind::Punctuation(b'-') if self.minus_register() => {
@@ -232,10 +234,7 @@ impl Parser<'_> {
                 match integer {
                     Some(integer) if !integer.overflow => {
                         let unsigned = integer.unsigned || integer.value > i64::MAX as u64;
-                        Ok(ParsedOperand {
-                            span: start,
-                            facts: OperandFacts::Integer { value: integer.value as i64, unsigned, negated: false },
-                        })
+                        Ok(ParsedOperand { span: start, facts: OperandFacts::Integer { value: integer.value as i64, unsigned } })
                     }
                     _ => self.error(DiagnosticCode::IntegerOverflow, start, "the integer does not fit into 64 bits"),
                 }
@@ -253,16 +252,7 @@ impl Parser<'_> {
     }
 
     /// Parses the operand of `!`.
-    fn parse_scalar_after_not(&mut self, start: Span) -> Parse<ParsedOperand> {
-        if self.lexer.token.kind != TokenKind::Identifier {
-            let inner = self.parse_constant_operand()?;
-            return match inner.facts {
-                OperandFacts::Integer { value, unsigned, .. } => {
-                    Ok(ParsedOperand { facts: OperandFacts::Integer { value, unsigned, negated: true }, ..inner })
-                }
-                _ => self.error(DiagnosticCode::OperandKind, start.to(inner.span), "only predicates can be negated with `!`"),
-            };
-        }
+    fn parse_name_after_not(&mut self, start: Span) -> Parse<ParsedOperand> {
         let inner = self.parse_named()?;
         match inner.facts {
             OperandFacts::Register { register, ty, lanes, .. } => {
@@ -271,9 +261,7 @@ impl Parser<'_> {
             OperandFacts::Special { register, .. } => {
                 Ok(ParsedOperand { facts: OperandFacts::Special { register, negated: true }, ..inner })
             }
-            OperandFacts::WarpSize => {
-                Ok(ParsedOperand { facts: OperandFacts::Integer { value: 32, unsigned: false, negated: true }, ..inner })
-            }
+            OperandFacts::WarpSize => Ok(ParsedOperand { facts: OperandFacts::Integer { value: 0, unsigned: false }, ..inner }),
             OperandFacts::Unknown(_) => Ok(inner),
             _ => self.error(DiagnosticCode::OperandKind, start.to(inner.span), "only predicates can be negated with `!`"),
         }
@@ -284,8 +272,8 @@ impl Parser<'_> {
         let value = self.parse_constant()?;
         let span = Span::new(start.start, self.lexer.last_end);
         let facts = match value {
-            ConstantValue::Signed(value) => OperandFacts::Integer { value, unsigned: false, negated: false },
-            ConstantValue::Unsigned(value) => OperandFacts::Integer { value: value as i64, unsigned: true, negated: false },
+            ConstantValue::Signed(value) => OperandFacts::Integer { value, unsigned: false },
+            ConstantValue::Unsigned(value) => OperandFacts::Integer { value: value as i64, unsigned: true },
             ConstantValue::Float(constant) => OperandFacts::Float(constant),
         };
         Ok(ParsedOperand { span, facts })
@@ -512,10 +500,7 @@ impl Parser<'_> {
                 let parts = [Operand::Special(register), Operand::Minus];
                 Operand::Selected(self.commit_list(&parts))
             }
-            OperandFacts::Integer { value, unsigned, negated } => match i32::try_from(value) {
-                Ok(small) if negated => Operand::NotInteger(small),
-                // As a predicate, every number but zero is true.
-                Err(_) if negated => Operand::NotInteger(1),
+            OperandFacts::Integer { value, unsigned } => match i32::try_from(value) {
                 Ok(small) if !unsigned => Operand::Integer(small),
                 _ => Operand::Constant(body.constants.push(Constant::Integer(value, unsigned))),
             },
@@ -568,4 +553,9 @@ impl Parser<'_> {
         body.operands.extend_from_slice(operands);
         body.lists.push((start, operands.len() as u32))
     }
+}
+
+/// Returns whether a name can start with this byte.
+fn starts_name(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'$' | b'%')
 }

@@ -81,7 +81,6 @@ impl BodyPrinter<'_, '_> {
             Operand::Minus => self.printer.put("-"),
             Operand::Special(register) => self.printer.value(register),
             Operand::Integer(value) => self.printer.value(value),
-            Operand::NotInteger(value) => self.printer.value(format_args!("!{value}")),
             Operand::Constant(constant) => self.printer.put(&constant_text(body.constants[constant])),
             Operand::WarpSize => self.printer.put("WARP_SZ"),
             Operand::Sink => self.printer.put("_"),

@@ -86,7 +86,11 @@ impl FunctionDecoder<'_> {
                 self.inverted(register)
             }
             ast::Operand::Integer(number) => self.constant(u64::from(number != 0)),
-            ast::Operand::NotInteger(number) => self.constant(u64::from(number == 0)),
+            ast::Operand::WarpSize => self.constant(1),
+            ast::Operand::Constant(id) if matches!(self.body.constants[id], ast::Constant::Integer(..)) => {
+                let is_true = !matches!(self.body.constants[id], ast::Constant::Integer(0, _));
+                self.constant(u64::from(is_true))
+            }
             ast::Operand::Special(special) => PtxSource::register(self.special(special)?),
             ast::Operand::Selected(list) => match *self.body.list(list) {
                 [ast::Operand::Special(special), ast::Operand::Minus] => {
