@@ -88,7 +88,7 @@ fn dynamic_shared_memory_starts_aligned_in_all_kernels_of_the_module() {
             let variables = layout.variables_of(&module, function(&module, kernel), target("sm_90"));
             let facts = (variables.shared_bytes, variables.shared_align, variables.may_have_dynamic_shared);
             assert_eq!(facts, (end, aligned_to, true), "{kernel} with an alignment of {declared}");
-            let start = (kernel != "nothing").then(|| VariableLocation::Shared(end as u32));
+            let start = (kernel != "nothing").then_some(VariableLocation::Shared(end as u32));
             assert_eq!(variables.get(variable(&module, "dynamic")).cloned(), start, "{kernel} with an alignment of {declared}");
         }
     }

@@ -10,7 +10,7 @@ fn operands(instruction: &str) -> Vec<Operand> {
     let checked = check(text.as_bytes(), &Options::default());
     assert!(checked.is_valid(), "{instruction}: {:?}", checked.diagnostics);
     let body = checked.module.functions.as_slice()[0].body.as_ref().unwrap();
-    body.operands.iter().copied().collect()
+    body.operands.to_vec()
 }
 
 /// The values are those in the code of ptxas 13.0.88.

@@ -17,7 +17,7 @@ use oriole_isa::Opcode;
 use rustc_hash::FxHashSet;
 
 use super::shape::UnrollableLoop;
-use crate::definitions::Definitions;
+use crate::definitions::{Definitions, KnownWord};
 use crate::fold;
 
 /// Returns the number of instructions of a loop body whose results become constants, without those that only compute counters and the exit
@@ -28,7 +28,7 @@ pub(super) fn count_constant_insts(function: &Function, definitions: &Definition
     let result_of = |phi: Inst| function.results(phi)[0].value();
     let is_initially_constant = |phi: Inst| {
         let initial = old_loop.entry_phi_source(function, phi).and_then(|source| source.part());
-        initial.is_some_and(|part| part.count == 1 && definitions.known_content(function, part).is_some_and(|word| word.is_integer()))
+        initial.is_some_and(|part| part.count == 1 && definitions.known_content(function, part).is_some_and(KnownWord::is_integer))
     };
     let mut counters: Vec<Inst> = phis.into_iter().filter(|&phi| is_initially_constant(phi)).collect();
     loop {
@@ -86,7 +86,7 @@ fn is_constant(function: &Function, definitions: &Definitions, operand: &Operand
         OperandKind::Integer(_) | OperandKind::Zero(_) => true,
         OperandKind::Value(part) => {
             constants.contains(&part.value)
-                || part.count == 1 && definitions.known_content(function, part).is_some_and(|word| word.is_integer())
+                || part.count == 1 && definitions.known_content(function, part).is_some_and(KnownWord::is_integer)
         }
         _ => false,
     }
