@@ -144,7 +144,7 @@ trial() {
     local cubins=$stage/cubins-$1 example
     mkdir -p "$cubins"
     ${run[@]+"${run[@]}"} "$2" --version
-    ${run[@]+"${run[@]}"} "$3" --version | grep -q 'release 13.0' || fail "$1: ptxas does not print its release"
+    ${run[@]+"${run[@]}"} "$3" --version | grep 'release 13.0' >/dev/null || fail "$1: ptxas does not print its release"
     for example in examples/*.ptx; do
         ${run[@]+"${run[@]}"} "$2" compile "$example" --arch sm_90a -o "$cubins/$(basename "$example").oriole"
         ${run[@]+"${run[@]}"} "$3" -arch=sm_90a "$example" -o "$cubins/$(basename "$example").ptxas"
@@ -167,7 +167,7 @@ check() {
             share/bash-completion/completions/oriole share/zsh/vendor-completions/_oriole share/fish/vendor_completions.d/oriole.fish; do
             [[ -s $folder/$needed ]] || fail "$name: $needed is missing"
         done
-        readelf --program-headers "$folder/bin/oriole" "$folder/bin/ptxas" | grep -q INTERP && fail "$name: the programs are not static"
+        readelf --program-headers "$folder/bin/oriole" "$folder/bin/ptxas" | grep INTERP >/dev/null && fail "$name: the programs are not static"
         no_paths "$folder"
         machine=${name#"oriole-$version-"}
         machine=${machine%%-*}
@@ -190,7 +190,7 @@ check() {
         step "$name"
         folder=$stage/$name
         dpkg -x "$file" "$folder"
-        dpkg-deb --info "$file" | grep -q 'Package: oriole' || fail "$name: no control file"
+        [[ $(dpkg-deb --field "$file" Package) == oriole ]] || fail "$name: no control file"
         for needed in usr/bin/oriole usr/bin/oriole-ptxas usr/lib/oriole/bin/ptxas usr/share/man/man1/oriole.1.gz usr/share/doc/oriole/copyright \
             usr/share/doc/oriole/changelog.gz usr/share/bash-completion/completions/oriole; do
             [[ -s $folder/$needed ]] || fail "$name: $needed is missing"
