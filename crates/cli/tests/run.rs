@@ -141,16 +141,16 @@ fn faults_come_with_a_trace() {
     assert!(lines.last().is_some_and(|line| line.contains("STG")), "the store is the last: {}", outcome.stdout);
 }
 
-/// Fetches that compare with a depth compile, but neither simulator executes them.
+/// Queries of the channel order compile, but neither simulator executes them.
 #[test]
-fn depth_comparisons_are_not_simulated() {
+fn texture_properties_are_not_simulated() {
     let folder = crate::common::folder("run-textures");
-    let fetch = "    .reg .f32 %t<4>;\n    mov.f32 %t0, 0f00000000;\n    mov.f32 %t1, 0f00000000;\n    tex.2d.v4.f32.f32 {%t0, %t1, %t2, %t3}, [%d, {%t0, %t1}], %t1;\n    cvt.rni.u32.f32 %v, %t2;\n    st.global.u32 [%d], %v;";
-    fs::write(folder.join("depth.ptx"), kernel(&three_i_plus_one(), fetch)).unwrap();
-    for (engine, name) in [("sass", "TEX"), ("ptx", "tex")] {
-        let outcome = oriole(&folder, &["depth.ptx", "--engine", engine]);
+    let query = "    txq.channel_order.b32 %v, [%d];\n    st.global.u32 [%d], %v;";
+    fs::write(folder.join("query.ptx"), kernel(&three_i_plus_one(), query)).unwrap();
+    for (engine, name) in [("sass", "TXQ"), ("ptx", "txq")] {
+        let outcome = oriole(&folder, &["query.ptx", "--engine", engine]);
         assert_eq!(outcome.code, Some(1), "{engine}");
-        assert!(outcome.stdout.starts_with("depth.ptx: unsupported") && outcome.stdout.contains(name), "{}", outcome.stdout);
+        assert!(outcome.stdout.starts_with("query.ptx: unsupported") && outcome.stdout.contains(name), "{}", outcome.stdout);
     }
 }
 

@@ -92,7 +92,7 @@ fn a_register_limit_keeps_loads_in_flight() {
         assert_eq!(spills(&compiled), 0, "{kernel}");
         let plan = compiled.functions[0].plan.expect("a plan");
         assert!(plan.before_allocation, "{kernel}: the order of the PTX");
-        assert!((25..=32).contains(&registers(&compiled)), "{kernel}: {} registers", registers(&compiled));
+        assert!(registers(&compiled) <= 32, "{kernel}: {} registers", registers(&compiled));
     }
 }
 

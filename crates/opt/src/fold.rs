@@ -24,7 +24,8 @@ use crate::legalize::{EncodabilityCache, order};
 use crate::rewrite::{InstDraft, InstPrelude, single_register};
 use crate::straighten;
 use bases::PackedAddressBases;
-use evaluate::{KnownResults, evaluate};
+use constant_sources::KnownResults;
+use evaluate::evaluate;
 use oriole_ir::analysis::remove_unreachable_blocks;
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Signs, Target};
 use oriole_isa::{Effect, Opcode, Pipe, RegFile, Symbol};
@@ -32,6 +33,7 @@ use smallvec::{SmallVec, smallvec};
 
 mod addresses;
 mod bases;
+mod constant_sources;
 mod evaluate;
 mod evaluate_float;
 mod fills;
@@ -56,7 +58,7 @@ const MAX_FOLDED_ADDITIONS: usize = 8;
 
 /// Returns whether the pass computes the results of instructions with this opcode if all their sources are compile-time constants.
 pub(crate) fn evaluates(opcode: Opcode) -> bool {
-    evaluate::operation_of(opcode).is_some()
+    evaluate::evaluate_fn_of(opcode).is_some()
 }
 
 /// Folds known constants into instructions, and constant additions into address offsets, in a whole function. Returns the numbers of

@@ -45,6 +45,15 @@ impl SparseLayout {
         }
     }
 
+    /// Returns whether products with these elements and this depth exist, so that the metadata of a row fit into a quad of threads.
+    pub const fn is_supported(self) -> bool {
+        let groups = self.depth / self.group();
+        match self.element_bits {
+            16.. => groups == 4 || groups == 8,
+            _ => groups == 8 || groups == 16,
+        }
+    }
+
     /// Returns the thread and the first bit of its metadata register that describe a group of a row.
     pub(crate) fn metadata_place(self, row: usize, group: usize) -> (usize, u32) {
         let groups = self.depth / self.group();

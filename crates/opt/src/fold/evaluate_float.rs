@@ -12,7 +12,7 @@ use oriole_sem::format::{F32, Rounding};
 use oriole_sem::int::{S32, U32};
 use smallvec::SmallVec;
 
-use super::evaluate::{ConstantSources, KnownResults, join_predicates};
+use super::constant_sources::{ConstantSources, KnownResults, join_predicates};
 
 /// Evaluates `FADD`, `FMUL` and `FFMA`, with the modifiers for rounding, subnormals and saturation.
 pub(super) fn evaluate_float(opcode: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {

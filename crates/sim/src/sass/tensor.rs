@@ -189,7 +189,11 @@ impl Sparsity {
         // Where all threads contribute, there may be no selector.
         let has_selector = matches!(operands.peek().map(|operand| &operand.value), Some(OperandValue::Integer(_)));
         let selector = if has_selector { operands.number()? as usize } else { 0 };
-        Ok(Sparsity { layout: SparseLayout { element_bits: element_bits as u32, depth, selector }, metadata })
+        let layout = SparseLayout { element_bits: element_bits as u32, depth, selector };
+        if !layout.is_supported() {
+            return Err(UnsupportedInst(format!("a sparse product of {element_bits}-bit elements with a depth of {depth}")));
+        }
+        Ok(Sparsity { layout, metadata })
     }
 
     /// Returns the columns of the stored elements.
