@@ -104,7 +104,7 @@ fn an_unknown_target_is_an_error_and_the_rest_is_verified() {
     assert!(verified.stdout.contains("\n0 findings in ") && !verified.stdout.contains(" in 0 instructions"), "{}", verified.stdout);
 }
 
-/// Returns a fatbin with these cubins, not compressed.
+/// Builds an uncompressed fatbin that contains these cubins.
 fn fatbin(cubins: &[(u32, &[u8])]) -> Vec<u8> {
     let mut entries = Vec::new();
     for &(sm, cubin) in cubins {

@@ -189,8 +189,8 @@ impl FileTraits {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Flags {
     pub bits: u32,
-    /// The version of the calling convention. Files whose code follows none have 2, in both layouts of the flags: ptxas writes them for
-    /// modules with `.local` variables outside of functions, before PTX 3.0.
+    /// The ABI version. In both layouts of the flags, 2 means that the code has no calling convention: ptxas writes it for modules with `.local`
+    /// variables outside of functions, before PTX 3.0.
     pub abi_version: u8,
     /// Whether the bits have the layout of CUDA 13 (`EI_OSABI` is [`OS_ABI`](crate::OS_ABI)), not that of CUDA 12 and before.
     pub is_current: bool,

@@ -103,17 +103,22 @@ fn an_order_near_the_source_is_used_where_registers_are_scarce() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/kernels/bilateral_filter.ptx");
     let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let module = oriole_ptx::check(&text, &oriole_ptx::Options::default()).module;
-    let latency_and_registers = |scheduling| {
-        let reports = Reports { figures: true, ..Reports::default() };
+    let compile_with = |scheduling| {
+        let reports = Reports { figures: true, trace: true, ..Reports::default() };
         let options = Options { scheduling, reports, verify: true, ..Options::new(Target::parse("sm_90a").expect("a target")) };
         let compiled = compile(&[&module], &options).unwrap_or_else(|errors| panic!("{errors:?}"));
-        let latency = compiled.scheduling[0].after.iter().find(|figure| figure.0 == "est latency").expect("the figure").1.number();
-        (latency, registers(&compiled))
+        let report = &compiled.scheduling[0];
+        let latency = report.after.iter().find(|figure| figure.0 == "est latency").expect("the figure").1.number();
+        (latency, registers(&compiled), report.trace.clone())
     };
-    let (alone, _) = latency_and_registers(Scheduling::by(ScheduleBackend::B, ScheduleMode::Ilp));
-    let (latency, registers) = latency_and_registers(Scheduling::default());
+    let replaced = "cycles; an order near that of the source takes";
+    let reason = "this order near that of the source has few live registers or few stalls";
+    let (alone, _, trace) = compile_with(Scheduling::by(ScheduleBackend::B, ScheduleMode::Ilp));
+    assert!(!trace.contains(replaced) && !trace.contains(reason));
+    let (latency, registers, trace) = compile_with(Scheduling::default());
     assert!(latency < 0.85 * alone, "{latency} cycles, with backend B alone {alone}");
     assert!(registers <= 32, "{registers} registers");
+    assert!(trace.contains(replaced) && trace.contains(reason), "the trace shows the dropped order and the one that is used");
 }
 
 /// If the budget allows no second trial, `auto` uses the first plan; otherwise other plans win for some functions.

@@ -209,12 +209,12 @@ impl Writer<'_> {
         );
     }
 
-    /// Returns the bit of a symbol in a 64-bit filter over symbols.
+    /// Returns the bit that stands for a symbol in a Bloom filter of 64 bits. Symbols whose numbers are equal modulo 64 share a bit.
     fn filter_bit(&self, text: &str) -> u64 {
         1 << (self.number(text) & 63)
     }
 
-    /// Returns the 64-bit filter over the modifiers that a form may have; all bits are set if some of them are derived from the operands.
+    /// Returns the filter of the modifiers that a form may have. All bits are set if some modifiers are derived from the operands.
     fn printed_modifiers(&self, instruction: &Instruction, form: &Form) -> u64 {
         let bits_of = |piece: &Piece| match piece {
             Piece::Literal(text) | Piece::Flag { text, .. } => self.filter_bit(text),
@@ -227,7 +227,7 @@ impl Writer<'_> {
         form.modifiers.iter().fold(0, |set, piece| set | bits_of(piece))
     }
 
-    /// Returns the 64-bit filter over the modifiers that every instruction of a form has.
+    /// Returns the filter of the modifiers that every instruction of a form has.
     fn required_modifiers(&self, form: &Form) -> u64 {
         let literals = form.modifiers.iter().filter_map(|piece| if let Piece::Literal(text) = piece { Some(text) } else { None });
         literals.fold(0, |set, text| set | self.filter_bit(text))

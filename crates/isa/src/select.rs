@@ -144,7 +144,7 @@ fn takes_as_many(form: &Form, count: usize) -> bool {
     count <= form.operands.len() && form.operands.iter().filter(|slot| slot.optional.is_none()).count() <= count
 }
 
-/// A 64-bit filter over the modifiers of an instruction, with which most forms of the mnemonic are excluded at once.
+/// A Bloom filter of the modifiers of an instruction. It excludes most forms of the mnemonic without a comparison of the modifiers.
 struct ModifierFilter {
     /// The bits of the modifiers.
     given: u64,

@@ -270,9 +270,9 @@ pub struct Form {
     /// Number that grows with the constraints of the form; of the forms that match an instruction the one with the highest priority is
     /// used.
     pub priority: u16,
-    /// A 64-bit filter over the modifiers that an instruction of the form may have: bit `symbol.number() % 64` is set for each of them.
+    /// A Bloom filter of the modifiers that an instruction of the form may have: bit `symbol.number() % 64` is set for each of them.
     pub printed: u64,
-    /// The same filter over the modifiers that every instruction of the form has.
+    /// The filter of the modifiers that every instruction of the form has.
     pub required: u64,
     /// Modifiers of the mnemonic, in the order in which they are printed.
     pub modifiers: &'static [Piece],

@@ -53,15 +53,15 @@ pub enum Arrangement {
 /// Number of layers of a cube map.
 pub const FACES: u32 = 6;
 
-/// How a texture is read.
+/// The settings of a sampler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampler {
     pub mode: AddressMode,
     /// Whether the coordinates of texels are from 0 to 1.
     pub is_normalized: bool,
-    /// Whether the texels around a place are interpolated.
+    /// Whether a fetch interpolates between the texels around its coordinates. Otherwise it reads the nearest texel.
     pub is_linear: bool,
-    /// Whether the two levels around a level that is no integer are interpolated. Otherwise the nearest level is read.
+    /// Whether a fetch with a fractional level interpolates between the two levels around it. Otherwise it reads the nearest level.
     pub interpolates_levels: bool,
 }
 
@@ -72,7 +72,7 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    /// Sets what a word of a description says; returns false for words that say something else.
+    /// Applies one word of a description, such as `wrap`. Returns false if the word does not describe a sampler.
     fn set(&mut self, word: &str) -> bool {
         match MODES.iter().find(|(mode, _)| *mode == word) {
             Some(&(_, mode)) => self.mode = mode,
@@ -84,7 +84,7 @@ impl Sampler {
         true
     }
 
-    /// Returns what is wrong with the combination of words, if anything.
+    /// Checks the combination of settings. Returns a message if they contradict each other.
     fn mistake(self) -> Option<&'static str> {
         let repeats = matches!(self.mode, AddressMode::Wrap | AddressMode::Mirror);
         (repeats && !self.is_normalized).then_some("wrap and mirror need normalized coordinates")
@@ -148,7 +148,7 @@ impl Image {
         self.size.map(|size| (size >> level).max(1))
     }
 
-    /// Returns what is wrong with the combination of words, if anything.
+    /// Checks the combination of settings. Returns a message if they contradict each other.
     fn mistake(&self) -> Option<&'static str> {
         let sampler = self.sampler;
         let is_filtered = sampler.is_linear || sampler.interpolates_levels;

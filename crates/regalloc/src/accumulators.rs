@@ -42,19 +42,19 @@ use crate::environment::AllocationEnvironment;
 use crate::pressure::general_register_pressure;
 use crate::registers::{Reg, RegisterSet};
 
-/// Maximum number of general registers that stay outside the registers set aside for accumulators of matrix products, unless the loop
-/// accesses more of them in every iteration. More of them save reloads of other values in a loop, but then accumulators share more
-/// registers, and each shared register is stored and loaded again for every matrix product.
+/// Maximum number of general registers that are left for values other than accumulators, in loops that access at most
+/// [`FEW_REGISTERS_ACCESSED`]. More registers would save reloads of other values, but then accumulators share more registers, and each shared
+/// register is stored and loaded again for every matrix product.
 const MAX_NON_ACCUMULATOR_REGISTERS: u32 = 20;
-/// Number of general registers for values that a loop accesses in every iteration, above which they stay outside the registers set aside for
-/// accumulators. Up to it, [`MAX_NON_ACCUMULATOR_REGISTERS`] applies.
+/// If the values other than accumulators that a loop accesses in every iteration need more general registers than this, all of these
+/// registers are left for them, up to [`MAX_REGISTERS_ACCESSED`].
 const FEW_REGISTERS_ACCESSED: u32 = 32;
-/// Maximum number of general registers that stay outside the registers set aside for accumulators for values that a loop accesses in every
-/// iteration. Spilled values of this kind are mostly addresses, which are reloaded one after the other, each just before its access;
-/// the shared registers of accumulators are stored and loaded four at a time, and all of them in parallel. Measured on an H200 with 36 to 84
-/// registers: products of 128 x 256 elements took 0.5 to 0.7 of the time that they took with 20, the backward pass of attention 0.67.
+/// Maximum number of general registers that are left for the values that a loop accesses in every iteration. Most of these values are
+/// addresses. If they were spilled, each would be reloaded just before its access, one after the other, whereas the shared registers of
+/// accumulators are stored and loaded four at a time, all in parallel. Measured on an H200 with 36 to 84 registers: products of 128 x 256
+/// elements took 0.5 to 0.7 of the time that they took with 20, the backward pass of attention 0.67.
 const MAX_REGISTERS_ACCESSED: u32 = 84;
-/// Minimum number of general registers that stay outside the registers set aside for accumulators of matrix products.
+/// Minimum number of general registers that are left for values other than accumulators.
 const MIN_NON_ACCUMULATOR_REGISTERS: u32 = 8;
 /// Number of registers of a piece, the part of an accumulator that is spilled separately: as many as one spill load or store transfers.
 const ACCUMULATOR_PIECE_REGISTERS: u8 = 4;

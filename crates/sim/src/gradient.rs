@@ -1,10 +1,10 @@
-//! The level that derivatives of the coordinates give, as an H200 computes it.
+//! Computes the level of detail of a fetch from the derivatives of its coordinates, as an H200 does.
 //!
-//! The level is log2 of the length of the longest derivative, in texels. The manuals do not say how it is computed. The rules were found with
+//! The level is log2 of the length, in texels, of the longest derivative. The manuals do not say how the GPU computes it. The rules were found with
 //! `tools/textures/probe.py` (groups `gradient` and `length`); docs/textures.md has the figures.
 //!
-//! Numbers have 9 fraction bits in their significand; further bits are cut off ([`truncated`]). With dx and dy the derivatives by x and by
-//! y, multiplied by the size of the texture:
+//! All numbers have significands with 9 fraction bits; results are truncated to them ([`truncated`]). dx and dy are the derivatives of the
+//! coordinates with respect to x and y of the screen, multiplied by the size of the texture:
 //!
 //! ```text
 //! length(v)  a + 11/32 b + 1/4 c      with a, b and c the magnitudes of the components of v, the largest first
@@ -15,14 +15,15 @@
 //! The sum and the difference approximate the longer axis of the ellipse that dx and dy span: 11/16 is about sin 45°. Example: dx = (4, 0)
 //! and dy = (0, 4) texels have the lengths 4 and 11/16 (4 + 11/32 * 4) = 3.7, so the level is log2(4) = 2.
 
-/// Fraction bits of a significand.
+/// Number of fraction bits of a significand.
 const FRACTION_BITS: i32 = 9;
-/// Fraction bits of levels.
+/// Number of fraction bits of a level.
 const LEVEL_BITS: i32 = 8;
-/// A length above that of every texture: level 64.
+/// Upper limit of lengths, in texels. It is larger than every texture and gives level 64.
 const LONGEST: f64 = (1_u128 << 64) as f64;
 
-/// Returns the level in 256ths, given the derivatives by x and by y and the size of the texture. Components that are not used are zero.
+/// Returns the level in units of 1/256, from the derivatives with respect to x and y and the size of the texture. Components of dimensions that
+/// the texture does not have are zero.
 pub(crate) fn level(derivatives: [[f32; 3]; 2], size: [u32; 3]) -> i32 {
     let scaled = derivatives.map(|by| [0, 1, 2].map(|axis: usize| in_texels(by[axis], size[axis])));
     let [dx, dy] = scaled;
@@ -39,12 +40,12 @@ fn last_bit(x: f64) -> f64 {
     2_f64.powi(exponent - FRACTION_BITS)
 }
 
-/// Cuts off the bits of a significand that numbers do not have.
+/// Truncates the significand of a number to its 9 fraction bits.
 fn truncated(x: f64) -> f64 {
     if x == 0.0 { 0.0 } else { (x / last_bit(x)).trunc() * last_bit(x) }
 }
 
-/// Returns `factor * x`, with the last bit that of x divided by `parts`, and ties up.
+/// Returns `factor * x`, rounded to a multiple of the value of the last significand bit of x divided by `parts`, with ties up.
 fn product(factor: f64, x: f64, parts: f64) -> f64 {
     if x == 0.0 {
         return 0.0;
@@ -53,8 +54,8 @@ fn product(factor: f64, x: f64, parts: f64) -> f64 {
     (factor * x / unit + 0.5).floor() * unit
 }
 
-/// Multiplies a derivative by a size. The significands are multiplied, and what remains below the last bit counts from 1/8 on. NaN and
-/// subnormal numbers are zero.
+/// Multiplies a derivative by a size. The product of the significands is rounded up if the part below its last bit is at least 1/8 of that bit,
+/// otherwise down. NaN and subnormal derivatives count as zero.
 fn in_texels(derivative: f32, size: u32) -> f64 {
     if derivative.is_nan() || derivative.is_subnormal() || derivative == 0.0 {
         return 0.0;
@@ -66,7 +67,7 @@ fn in_texels(derivative: f32, size: u32) -> f64 {
     truncated(if derivative < 0.0 { -scaled } else { scaled })
 }
 
-/// Adds two numbers. The smaller one loses the bits below the last one of the other.
+/// Adds two numbers. The smaller number is first truncated at the last significand bit of the larger one.
 fn sum(x: f64, y: f64) -> f64 {
     let (large, small) = if x.abs() < y.abs() { (y, x) } else { (x, y) };
     if large == 0.0 {
@@ -75,7 +76,7 @@ fn sum(x: f64, y: f64) -> f64 {
     truncated(large + (small / last_bit(large)).trunc() * last_bit(large))
 }
 
-/// Returns the magnitudes of components, the largest first.
+/// Returns the magnitudes of the components of a vector in descending order.
 fn sorted(components: [f64; 3]) -> [f64; 3] {
     let mut magnitudes = components.map(f64::abs);
     magnitudes.sort_by(|a, b| b.total_cmp(a));
@@ -94,8 +95,8 @@ fn diagonal(components: [f64; 3]) -> f64 {
     truncated(product(11.0 / 16.0, a, 2.0)) + product(121.0 / 512.0, b, 8.0) + product(11.0 / 64.0, c, 16.0)
 }
 
-/// Returns log2 of a number in 256ths. The table has the logarithm in the middle between two entries, plus 0.47, rounded down; that of a
-/// power of two is exact, and the fraction is below one.
+/// Returns log2 of a number, in units of 1/256. The table entry for an interval of significands is the logarithm of the middle of the interval,
+/// in these units, plus 0.47, rounded down. The logarithm of a power of two is exact, and the fraction never reaches one.
 fn binary_logarithm(x: f64) -> i32 {
     let exponent = (x.to_bits() >> 52 & 0x7ff) as i32 - 1023;
     let entries = f64::from(1 << LEVEL_BITS);

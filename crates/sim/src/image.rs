@@ -2,8 +2,8 @@
 //!
 //! The contents are an allocation of global memory, so that they can be compared after a launch.
 //!
-//! A handle is the number of the texture header in 20 bits, with the number of the sampler above. The handle of a separate sampler has the
-//! number of the sampler in 12 bits.
+//! The lower 20 bits of the handle of a texture are the number of the texture header; the bits above are the number of the sampler. The handle of
+//! a separate sampler is the number of the sampler, which has 12 bits.
 
 use oriole_kernel_test::{Arrangement, Element, FACES, Image, KernelTest, Sampler};
 use oriole_sem::convert::{Overflow, float_to_float};
@@ -15,14 +15,14 @@ use crate::sampling::{Geometry, check_geometry};
 
 /// Number of bits of the number of a texture header in a handle.
 const HEADER_BITS: u32 = 20;
-/// Number of bits of the number of a sampler.
+/// Number of bits in the number of a sampler.
 const SAMPLER_BITS: u32 = 12;
 
 /// A texture or surface with the address of its contents.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceImage {
     pub(crate) image: Image,
-    /// The sampler that a fetch uses; the texture's own one unless the handle names another.
+    /// The sampler that a fetch uses: that of the texture, unless the handle names another one.
     pub(crate) sampler: Sampler,
     address: u64,
 }
@@ -94,7 +94,8 @@ impl SurfaceReduction {
     }
 }
 
-/// Returns the bits of an element of a surface for a word that `sust.p` stores, which is a number of the kind of the format.
+/// Converts a word that `sust.p` stores to the format of a surface element, and returns its bits. The word is an integer if the format is one of
+/// integers, otherwise a single.
 fn stored(element: Element, value: u32) -> u32 {
     let signed = |least: i32, most: i32| (value as i32).clamp(least, most) as u32;
     match element {
@@ -107,8 +108,8 @@ fn stored(element: Element, value: u32) -> u32 {
     }
 }
 
-/// Returns the half that `sust.p` stores for a single: rounded towards zero, also where it is too large. The upper bits of a NaN are kept,
-/// and an H200 stores 1 if they are zero.
+/// Returns the half that `sust.p` stores for a single: the single rounded towards zero, so that numbers beyond the range become the largest
+/// finite half. Of a NaN the upper bits of the significand are kept; if all of them are zero, an H200 stores 1 in their place.
 fn stored_half(value: u32) -> u32 {
     const FRACTION: u32 = 13;
     let (sign, magnitude) = (value >> 16 & 0x8000, value & 0x7fff_ffff);
@@ -147,7 +148,7 @@ impl GlobalMemory {
         self.image_with_sampler(handle, handle >> HEADER_BITS)
     }
 
-    /// Returns the texture with the lower half of a handle, to be read with a separate sampler.
+    /// Returns the texture with the handle `texture`, with the sampler that has the handle `sampler` in place of its own one.
     pub(crate) fn image_with_sampler(&self, texture: u32, sampler: u32) -> Result<DeviceImage, String> {
         let number = |word: u32, bits: u32| ((word & ((1 << bits) - 1)) as usize).checked_sub(1);
         let image = number(texture, HEADER_BITS).and_then(|number| self.images.get(number));
@@ -203,8 +204,8 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// Writes a sample of a surface. The elements are converted to the format of the surface; those that the format does not have are
-    /// ignored, and those that are not given are zero, as an H200 writes them.
+    /// Writes a sample of a surface (`sust.p`) and converts the elements to its format. Elements beyond the channels of the format are ignored,
+    /// and channels without an element become zero, as on an H200.
     pub(crate) fn write_sample(&mut self, image: &DeviceImage, place: &SurfacePlace, elements: &[u32]) -> Result<(), String> {
         let channels = image.image.channels as usize;
         let converted = elements.iter().chain(std::iter::repeat(&0)).take(channels).map(|&element| stored(image.image.element, element));
@@ -212,7 +213,8 @@ impl GlobalMemory {
         self.write_surface(image, place, &bytes)
     }
 
-    /// Executes a reduction on a sample of 4 or 8 bytes. A minimum or maximum is that of signed numbers if the format is signed.
+    /// Executes a reduction on a sample of 4 or 8 bytes (`sured.p`). Minimum and maximum compare signed integers if the format of the surface is
+    /// signed.
     pub(crate) fn reduce_sample(
         &mut self,
         image: &DeviceImage,
@@ -262,8 +264,8 @@ impl DeviceImage {
         texel * u64::from(self.image.samples) + u64::from(sample)
     }
 
-    /// Returns what a query of width, height or depth gives. The manual does not say what those of dimensions are that an image does not
-    /// have; these are the numbers of an H200. Layers are one more dimension.
+    /// Returns the result of a query of width, height or depth. The layers of an image count as one more dimension. For dimensions that an image
+    /// does not have, which the manual leaves open, the results are those of an H200.
     pub(crate) fn extent(&self, axis: usize) -> u32 {
         let Image { size, dimensions, arrangement, layers, is_surface, .. } = self.image;
         let count = if arrangement == Arrangement::Cubes { layers / FACES } else { layers };

@@ -57,7 +57,7 @@ impl Strategy for NearSource {
 
     /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
-        engine_reasons![Cost, DependencyCycle, MakesReady, SourceOrder]
+        engine_reasons![Cost, DependencyCycle, MakesReady, NearSource, SourceOrder]
     }
 
     /// Returns a function that orders the items of one region.
@@ -83,7 +83,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     };
     match &groups {
         Some(groups) => {
-            let proposal = |order: Vec<u32>| ProposedOrder::new(region, Some(groups), order, Reason::SourceOrder);
+            let proposal = |order: Vec<u32>| ProposedOrder::new(region, Some(groups), order, Reason::NearSource);
             let base = base_order(region, groups);
             let mut largest_distance = u32::MAX;
             for window in WINDOW_ITEM_COUNTS {

@@ -71,6 +71,8 @@ pub enum Reason {
     Ports,
     /// Backend C and other strategies: no order of the region was better than the original one.
     SourceOrder,
+    /// Strategy `near-source`: the order is near the original one, with the same or fewer live registers, or fewer stalls.
+    NearSource,
     /// Backend C: an identical region was scheduled before, and its order was used again.
     Remembered,
     /// Strategy `busy-unit`: the order keeps the slowest unit of the region busy.
@@ -111,7 +113,7 @@ pub enum Reason {
 impl Reason {
     /// All reasons, in the order of the variants.
     #[cfg(test)]
-    pub(super) const ALL: [Reason; 46] = [
+    pub(super) const ALL: [Reason; 47] = [
         Reason::OnlyOne,
         Reason::PressureOverflow,
         Reason::Batch,
@@ -142,6 +144,7 @@ impl Reason {
         Reason::LeastCost,
         Reason::Ports,
         Reason::SourceOrder,
+        Reason::NearSource,
         Reason::Remembered,
         Reason::BusyUnit,
         Reason::MakesReady,
@@ -193,6 +196,7 @@ impl Reason {
             Reason::LeastCost => "all were rejected, and it costs least",
             Reason::Ports => "more of its operands are in the reuse cache, or fewer share a bank",
             Reason::SourceOrder => "no other order scored better than that of the source",
+            Reason::NearSource => "this order near that of the source has few live registers or few stalls",
             Reason::Remembered => "a region that looks the same was ordered like this",
             Reason::BusyUnit => "the order keeps the slowest unit busy",
             Reason::MakesReady => "more becomes ready after it",

@@ -100,8 +100,9 @@ impl Scheduler<'_> {
                 return found;
             }
             traced_attempts = found.traced_attempts;
-            if would_spill && let Some(found) = self.find_near_source_order(code, range, scratch, live, target, old_peak) {
-                return BudgetSearchResult { traced_attempts, ..found };
+            if would_spill && let Some(mut found) = self.find_near_source_order(code, range, scratch, live, target, old_peak) {
+                found.traced_attempts.splice(0..0, traced_attempts);
+                return found;
             }
         }
         let mut found = self.find_order_within_budget(code, range, scratch, live, max_live);
@@ -109,9 +110,13 @@ impl Scheduler<'_> {
             && found.wanted_more_registers
             && let Some(near_source) = self.find_faster_near_source_order(code, range, scratch, live, max_live, &found)
         {
-            // Whether more registers would save time is decided by the backend's own order: with more registers, the backend is the one
-            // that uses them.
-            found = BudgetSearchResult { cycles: found.cycles, traced_attempts: found.traced_attempts, ..near_source };
+            if let Some((.., verdict)) = found.traced_attempts.last_mut() {
+                *verdict = AttemptVerdict::Slower { cycles: found.cycles, replaced_by: near_source.cycles };
+            }
+            traced_attempts.append(&mut found.traced_attempts);
+            // With more registers the backend's own order would be used, so the cycles of that order, not those of the faster one, tell
+            // whether more registers would save time.
+            found = BudgetSearchResult { cycles: found.cycles, ..near_source };
         }
         found.traced_attempts.splice(0..0, traced_attempts);
         found
@@ -136,7 +141,7 @@ impl Scheduler<'_> {
         }
         let (attempt, peak) = self.order_near_source(code, range, scratch, live, Budget::new(self.mode, max_live, 0, &self.knobs));
         let fits = peak.iter().zip(max_live).all(|(peak, max)| *peak <= max);
-        (fits && is_faster(attempt.cycles)).then(|| BudgetSearchResult::near_source(attempt, peak, found.wanted_more_registers))
+        (fits && is_faster(attempt.cycles)).then(|| BudgetSearchResult::near_source(attempt, peak, found.wanted_more_registers, self.trace))
     }
 
     /// Orders a block by [`Backend::NEAR_SOURCE`]. Returns the order and its maximum number of live registers of each class.
@@ -148,7 +153,7 @@ impl Scheduler<'_> {
         live: &LiveValues,
         budget: Budget,
     ) -> (BlockOrder, PressureCounts) {
-        let near_source = Scheduler { backend: Backend::NEAR_SOURCE, mode: ScheduleMode::Ilp, trace: false, ..*self };
+        let near_source = Scheduler { backend: Backend::NEAR_SOURCE, mode: ScheduleMode::Ilp, ..*self };
         let settings = near_source.settings(near_source.mode, AllocationStage::Pre, budget);
         scratch.tracker.enter_block(code, range.clone(), live.as_block_liveness());
         let usual = std::mem::replace(&mut scratch.scheduler, near_source.backend.strategy().scheduler());
@@ -173,7 +178,7 @@ impl Scheduler<'_> {
         let budget = Budget::new(ScheduleMode::Ilp, target, SPARE_REGISTERS, &self.knobs);
         let (attempt, peak) = self.order_near_source(code, range, scratch, live, budget);
         let fits = (1..peak.len()).all(|class| peak[class] <= target[class].max(old_peak[class]));
-        (fits && peak[0] < old_peak[0]).then(|| BudgetSearchResult::near_source(attempt, peak, false))
+        (fits && peak[0] < old_peak[0]).then(|| BudgetSearchResult::near_source(attempt, peak, false, self.trace))
     }
 
     /// Searches for an order of a block that needs at most `max_live` registers of each class: first in the mode of the pass; if that order
@@ -345,15 +350,16 @@ impl Scheduler<'_> {
 }
 
 impl BudgetSearchResult {
-    /// Describes an order of [`Backend::NEAR_SOURCE`], which is not traced.
-    fn near_source(attempt: BlockOrder, peak: PressureCounts, wanted_more_registers: bool) -> BudgetSearchResult {
+    /// Describes an order of [`Backend::NEAR_SOURCE`] that is used.
+    fn near_source(mut attempt: BlockOrder, peak: PressureCounts, wanted_more_registers: bool, trace: bool) -> BudgetSearchResult {
+        let regions = std::mem::take(&mut attempt.regions);
         BudgetSearchResult {
             cycles: attempt.cycles,
             lower_bound_cycles: attempt.lower_bound_cycles,
             attempt: Some(attempt),
             peak: Some(peak),
             wanted_more_registers,
-            traced_attempts: Vec::new(),
+            traced_attempts: if trace { vec![(ScheduleMode::Ilp, regions, AttemptVerdict::Taken)] } else { Vec::new() },
         }
     }
 }

@@ -62,6 +62,9 @@ pub enum AttemptVerdict {
     /// The attempt needs too many registers and is dropped.
     #[allow(missing_docs, reason = "how many")]
     TooManyRegisters { found: i32, allowed: i32 },
+    /// The attempt fits into the register budget, but an order near the original one, which is the next attempt, takes fewer cycles.
+    #[allow(missing_docs, reason = "how many")]
+    Slower { cycles: u64, replaced_by: u64 },
 }
 
 /// One scheduling decision. Instructions are given by their identifiers in the function.
@@ -124,6 +127,9 @@ pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> Strin
         let verdict = match attempt.verdict {
             AttemptVerdict::Taken => String::new(),
             AttemptVerdict::TooManyRegisters { found, allowed } => format!(": dropped, {found} live registers where {allowed} are allowed"),
+            AttemptVerdict::Slower { cycles, replaced_by } => {
+                format!(": dropped, {cycles} cycles; an order near that of the source takes {replaced_by}")
+            }
         };
         let _ = writeln!(text, "phase {phase} {:?} {}{verdict}", attempt.block, attempt.mode.name());
         for (number, &(start, before, after, search, is_used)) in attempt.regions.iter().enumerate() {

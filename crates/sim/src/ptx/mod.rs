@@ -43,7 +43,7 @@
 //! (`run/copy.rs`).
 //!
 //! **Not supported**: tensor copies other than whole boxes (`.tile`), `tensormap`, `tcgen05`, scaled `mma`, `multimem`, textures by
-//! reference, comparisons with depth, stochastic rounding and `fma.oob`. `tests/ptx_coverage.rs` has the list.
+//! reference, stochastic rounding and `fma.oob`. `tests/ptx_coverage.rs` has the list.
 //!
 //! **Where the manual leaves a choice**, the interpreter does what hardware is likely to do: integer division by zero gives all ones,
 //! approximate functions give the correctly rounded result, exited threads do not count at barriers without a thread count, and the blocks

@@ -280,7 +280,7 @@ pub(crate) struct ImageAccess {
     pub(crate) offsets: Box<[PtxSource]>,
     /// Destination of each element; `None` for `_`.
     pub(crate) destinations: Box<[Option<RegisterSlot>]>,
-    /// How the four results of a fetch become elements.
+    /// The format in which the destination holds the four results of a fetch.
     pub(crate) results: ImageResults,
     /// The predicate that says that all data is resident, which is always so.
     pub(crate) resident: Option<RegisterSlot>,
@@ -288,14 +288,14 @@ pub(crate) struct ImageAccess {
     pub(crate) values: Box<[PtxSource]>,
 }
 
-/// The form of the results of a fetch.
+/// The format in which the destination of a fetch holds its four results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImageResults {
-    /// Words.
+    /// One 32-bit result in each element.
     Words,
-    /// Floats that are rounded to halves, one in each element.
+    /// One half in each element: the results are singles, rounded to halves.
     Halves,
-    /// Floats that are rounded to halves, two in each element.
+    /// Two halves in each element: the results are singles, rounded to halves.
     PairsOfHalves,
 }
 

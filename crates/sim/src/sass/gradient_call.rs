@@ -1,11 +1,13 @@
-//! The functions of the CUDA driver for gradients that `TXD` cannot express, on sm_90 and later (docs/textures.md, "Gradients").
+//! Emulates functions of the CUDA driver. On sm_90 and later, compiled code calls them for fetches with derivatives that the instruction `TXD`
+//! cannot express (docs/textures.md, "Gradients"). Their arguments are in fixed registers and on the stack:
 //!
 //! ```text
 //! R4, R5   texture        R6, R7   sampler        R8 ...   index and coordinates        R12 ...   derivatives by x
 //! [R1]     derivatives by y                       [R1 + 16]   offsets, if there are any
 //! ```
 //!
-//! R4 is not zero afterwards, because all data is resident; the results are in R5 to R8, or in pairs of halves in R5 and R6.
+//! The functions return a nonzero number in R4, which means that all data of the fetch is resident in memory. The four results are in R5 to R8;
+//! halves are in R5 and R6, two in each register.
 
 use oriole_kernel_test::Arrangement;
 use oriole_sem::Mode;
@@ -19,7 +21,7 @@ use super::warp::{Row, Warp, lanes_of};
 use super::world::World;
 use crate::sampling::{Fetch, Geometry, Level};
 
-/// Common prefix of the names.
+/// Common prefix of the names of these functions.
 const PREFIX: &str = "__cuda_syscall_tex_grad_";
 const TEXTURE: u16 = 4;
 const SAMPLER: u16 = 6;
@@ -31,18 +33,18 @@ const VECTOR_BYTES: u32 = 16;
 const RESIDENT: u16 = 4;
 const FIRST_RESULT: u16 = 5;
 
-/// What a function does, by its name.
+/// The kind of fetch that a function executes. The name of the function tells it.
 #[derive(Clone, Copy)]
 struct GradientCall {
     geometry: Geometry,
     has_sampler: bool,
     has_offsets: bool,
-    /// Whether the results are halves.
+    /// Whether the results are half-precision numbers.
     is_half: bool,
 }
 
 impl GradientCall {
-    /// Returns what a name says; `None` for other functions, and for coordinates that are integers.
+    /// Parses the name of a function. Returns `None` if it is not one of these functions, or if its coordinates are integers.
     fn parse(name: &str) -> Option<GradientCall> {
         let rest = name.strip_prefix(PREFIX)?;
         let (geometry, rest) = rest.strip_prefix("pred_").unwrap_or(rest).split_once("_v4_")?;
@@ -66,7 +68,7 @@ impl GradientCall {
         })
     }
 
-    /// Executes the function for a thread.
+    /// Executes the function for one thread of a warp.
     fn execute(self, warp: &mut Warp, world: &mut World<'_>, lane: usize) -> Result<(), String> {
         let register = |warp: &Warp, number: u16| warp.row(Row::source(Some(number)))[lane];
         let geometry = self.geometry;
@@ -103,7 +105,7 @@ impl GradientCall {
     }
 }
 
-/// Reads a word of a vector on the stack.
+/// Reads word `number` of the vector at address `start` of the stack.
 fn on_stack(warp: &mut Warp, world: &mut World<'_>, lane: usize, start: u32, number: usize) -> Result<u32, String> {
     let mut word = [0; size_of::<u32>()];
     let place = Space::Local.locate(u64::from(start) + (size_of::<u32>() * number) as u64, world.map);
@@ -111,7 +113,7 @@ fn on_stack(warp: &mut Warp, world: &mut World<'_>, lane: usize, start: u32, num
     Ok(u32::from_le_bytes(word))
 }
 
-/// Returns the action of a function for gradients; `None` for other functions.
+/// Builds the simulator's action for a call of one of these functions. Returns `None` for the names of other functions.
 pub(super) fn build(name: &str) -> Option<Action> {
     let call = GradientCall::parse(name)?;
     Some(access(move |warp, world, mask| {

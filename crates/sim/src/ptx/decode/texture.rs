@@ -13,7 +13,7 @@ use crate::sampling::Geometry;
 /// The destinations of the elements of an access; `None` for `_`.
 type Destinations = Box<[Option<RegisterSlot>]>;
 
-/// The place that an access names.
+/// The operands that name a texture or surface and the position in it.
 struct ImagePlace {
     handle: PtxSource,
     sampler: Option<PtxSource>,
@@ -103,9 +103,9 @@ impl FunctionDecoder<'_> {
         Ok((self.written(vector, count)?, resident))
     }
 
-    /// Decodes the operands from position `first` on: none, or offsets of a number of dimensions, or a value to compare with, or both. The
-    /// value is that of a depth texture, which neither CUDA nor kernel tests can create; an H200 ignores it for other textures, and so does
-    /// the interpreter.
+    /// Decodes the optional operands from position `first` on, a vector of offsets and a reference value, and returns the offsets. The reference
+    /// value is compared with the texels of depth textures, which neither CUDA nor kernel tests can create. For other textures an H200 ignores it,
+    /// and so does the interpreter.
     fn offsets(&mut self, ptx: &PtxInst<'_>, first: usize, dimensions: usize) -> Decode<Box<[PtxSource]>> {
         let Some(&operand) = ptx.operands.get(first) else { return Ok(Box::default()) };
         let is_float = |shape: &FormShape| matches!(shape, FormShape::Value(value) if value.ty == ValueType::Scalar(ScalarType::F32));
@@ -157,7 +157,7 @@ impl FunctionDecoder<'_> {
         Ok(ImageAccess { offsets, destinations, resident, ..ImageAccess::new(ImageAccessKind::Gather(geometry, component), place) })
     }
 
-    /// Returns the kind of surface that an instruction accesses, in what unit, and what it does outside.
+    /// Returns the kind of surface that an instruction accesses, the unit of its first coordinate, and its behaviour outside of the surface.
     fn surface_kind(&self, ptx: &PtxInst<'_>) -> Decode<(Geometry, SurfaceUnit, OutsideAccess)> {
         let outside = match () {
             () if names(ptx, &["trap"]) => OutsideAccess::Trap,
