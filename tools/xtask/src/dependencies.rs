@@ -36,7 +36,7 @@ pub fn check() -> Result<(), String> {
 }
 
 fn problems() -> Result<Vec<String>, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root();
     let packages = packages(&root)?;
     let page = fs::read_to_string(root.join(ORDER)).map_err(|error| format!("{ORDER}: {error}"))?;
     let mut problems = unused(&packages)?;
@@ -46,18 +46,27 @@ fn problems() -> Result<Vec<String>, String> {
     Ok(problems)
 }
 
+/// Returns all packages that the workspace uses, and its own.
+pub fn packages_of_workspace() -> Result<Vec<Package>, String> {
+    packages(&root())
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 /// One package of the dependency graph.
-struct Package {
-    name: String,
-    version: String,
-    licence: String,
-    folder: PathBuf,
-    is_own: bool,
-    dependencies: Vec<Dependency>,
+pub struct Package {
+    pub name: String,
+    pub version: String,
+    pub licence: String,
+    pub folder: PathBuf,
+    pub is_own: bool,
+    pub dependencies: Vec<Dependency>,
 }
 
 /// One dependency in a manifest.
-struct Dependency {
+pub struct Dependency {
     name: String,
     /// The name in the source code.
     identifier: String,

@@ -1,5 +1,6 @@
 //! Development tasks: `cargo run --release -p xtask -- TASK`.
 
+mod advisories;
 mod dependencies;
 mod file_cycles;
 mod gpu_bundle;
@@ -26,6 +27,7 @@ usage: cargo run --release -p xtask -- TASK
                       pack the kernel tests, their cubins at -O0 and -O3 (with --rivals also those of ptxas) and the runner;
                       on a machine with a GPU, unpack it and call oriole-gpu-bundle/run.sh
   dependencies        check that dependencies are used, point down the table of docs/architecture.md, and have accepted licences
+  advisories DIR      compare the packages with a copy of the RustSec database of advisories
   file-cycles [DIR]   print the groups of files that use each other, with the uses, for each crate of a folder (default crates)
   type-names          print the names of types that several files of the stages of the compiler define
   sass FILE           compare the isa crate with texts of nvdisasm, lines `target hex text`
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["dependencies"] => dependencies::check(),
+        ["advisories", folder] => advisories::check(folder),
         ["file-cycles"] => file_cycles::print("crates"),
         ["file-cycles", folder] => file_cycles::print(folder),
         ["type-names"] => type_names::print(),
