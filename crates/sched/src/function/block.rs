@@ -22,6 +22,9 @@ const SPARE_REGISTERS: i32 = 8;
 /// An order near the old one replaces that of the backend if it saves at least one in this number of cycles.
 const CYCLES_PER_SAVED_CYCLE: u64 = 20;
 
+/// Maximum number of times that a block is scheduled with a smaller budget because its order exceeded the budget by little.
+const MAX_SMALLER_BUDGETS: usize = 2;
+
 /// A new order of a block, with its estimated time.
 pub(super) struct BlockOrder {
     /// Positions of the items in the code, in the new order.
@@ -182,7 +185,7 @@ impl Scheduler<'_> {
     }
 
     /// Searches for an order of a block that needs at most `max_live` registers of each class: first in the mode of the pass; if that order
-    /// exceeds the budget by little, with a smaller budget; then in the mode `reduce-reg`.
+    /// exceeds the budget by little, with smaller budgets; then in the mode `reduce-reg`.
     fn find_order_within_budget(
         &self,
         code: &SchedCode,
@@ -192,6 +195,7 @@ impl Scheduler<'_> {
         max_live: PressureCounts,
     ) -> BudgetSearchResult {
         let (mut traced_attempts, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
+        let mut smaller_budgets = 0;
         let fallback = (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs });
         // A stack of attempts to make. Each has a mode, parameters, and a number of registers by which the budget is reduced.
         let mut attempts = vec![(fallback.0, fallback.1, 0), (self.mode, self.knobs, 0)];
@@ -218,10 +222,12 @@ impl Scheduler<'_> {
                 };
             }
             // An order that exceeds the budget by a few registers usually fits if it is scheduled with a budget that is smaller by that
-            // number of registers. If that fails, the mode `reduce-reg` accepts more cycles to save registers.
+            // number of registers, or by twice as many. If that fails, the mode `reduce-reg` accepts more cycles to save registers.
             let excess = found[0] - max_live[0];
-            if mode != ScheduleMode::ReduceReg && committed == 0 && (1..=max_live[0] / 4).contains(&excess) {
-                attempts.push((mode, knobs, excess + 1));
+            let is_small = (1..=max_live[0] / 4).contains(&excess);
+            if mode != ScheduleMode::ReduceReg && is_small && smaller_budgets < MAX_SMALLER_BUDGETS {
+                attempts.push((mode, knobs, (2 * committed).max(committed + excess + 1)));
+                smaller_budgets += 1;
             }
             (is_tight, cycles_before, lower_bound_cycles) = (true, attempt.cycles_before, attempt.lower_bound_cycles);
         }
