@@ -154,15 +154,35 @@ pub(crate) fn sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
     }
 }
 
+/// Emits the minimum or the maximum of two doubles. Returns the halves of the result. `DSETP.MIN` and `DSETP.MAX` compute two predicates:
+/// whether the result is the first operand, and whether both operands are NaN; then the result is the second one with the bit of quiet NaNs
+/// set. `has_number` says that one of the operands is known to be a number.
+pub(crate) fn extremum_double(select: &mut Select<'_>, is_minimum: bool, [a, b]: [Operand; 2], has_number: bool) -> [Operand; 2] {
+    const QUIET: u32 = 1 << 19;
+    let name = if is_minimum { "MIN" } else { "MAX" };
+    let (takes_first, both_nan) = select.b.define_two([Class::P, Class::P], &format!("DSETP.{name}.AND $, $, {{}}, {{}}, PT"), &[a, b]);
+    let mut half = |index: u8| {
+        let halves = [select.register_of(a, index), select.register_of(b, index), takes_first];
+        select.b.define(Class::R, "SEL $, {}, {}, {}", &halves)
+    };
+    let (low, high) = (half(0), half(1));
+    if has_number {
+        return [low, high];
+    }
+    let quiet = select.b.define(Class::R, "LOP3.LUT $, {}, {}, RZ, 0xfc, !PT", &[select.high(b), QUIET.into()]);
+    [low, select.b.define(Class::R, "SEL $, {}, {}, {}", &[quiet, high, both_nan])]
+}
+
 /// Selects `min`, `max`.
 pub(crate) fn min_max(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
-    let name = if ptx.opcode() == Opcode::Min { "min" } else { "max" };
     match ty {
         ScalarType::F64 => {
+            let is_number = |bits: u64| !f64::from_bits(bits).is_nan();
+            let has_number = [1, 2].into_iter().any(|position| select.literal(ptx.operand(position), ty).is_some_and(is_number));
             let arguments = [select.wide_source(ptx.operand(1), ty)?, select.wide_source(ptx.operand(2), ty)?];
-            let result = select.expand(&format!("{name}_f64"), &arguments)?;
-            select.assign(ptx.operand(0), result[0])
+            let [low, high] = extremum_double(select, ptx.opcode() == Opcode::Min, arguments, has_number);
+            select.assign_halves(ptx.operand(0), low, high)
         }
         ScalarType::F32 => {
             let mut sources = Vec::new();

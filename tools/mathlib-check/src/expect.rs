@@ -209,24 +209,6 @@ fn others(list: &mut Vec<Check>) {
             position += step;
         }
     });
-    for (name, smaller) in [("min_f64", true), ("max_f64", false)] {
-        add(list, name.into(), ArgumentKind::Quotient64, true, move |v| {
-            let (a, b) = (f64::from_bits(v[0]), f64::from_bits(v[1]));
-            Expected::Bits(match (a.is_nan(), b.is_nan()) {
-                (true, true) => return Expected::Nan64,
-                (true, false) => v[1],
-                (false, true) => v[0],
-                // total_cmp orders -0 below +0.
-                (false, false) => {
-                    if a.total_cmp(&b).is_lt() == smaller {
-                        v[0]
-                    } else {
-                        v[1]
-                    }
-                }
-            })
-        });
-    }
     add(list, "rsqrt_approx_f64".into(), ArgumentKind::Double, false, |v| {
         let a = f64::from_bits(v[0]);
         if a.is_nan() || a < 0.0 {

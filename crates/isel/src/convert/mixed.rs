@@ -7,6 +7,7 @@ use oriole_ptx::types::ScalarType;
 use crate::context::{Select, class_of};
 use crate::convert::integers::assign_integer;
 use crate::error::Unsupported;
+use crate::float;
 use crate::float_modifiers::rounding;
 use crate::ptx::Ptx;
 
@@ -79,8 +80,10 @@ pub(crate) fn saturated(select: &mut Select<'_>, ptx: &Ptx<'_>, value: Operand, 
         ScalarType::F64 => {
             let zero = select.wide_number(0);
             let one = select.wide_number(1.0_f64.to_bits());
-            let positive = select.expand("max_f64", &[value, zero])?[0];
-            select.expand("min_f64", &[positive, one])?[0]
+            let halves = float::extremum_double(select, false, [value, zero], true);
+            let positive = select.b.pack(Class::R2, &halves);
+            let halves = float::extremum_double(select, true, [positive, one], true);
+            select.b.pack(Class::R2, &halves)
         }
         ScalarType::F32 => select.b.define(Class::R, "FADD.SAT $, {}, RZ", &[value]),
         ScalarType::Bf16 => return Err(Unsupported::new("saturation of bf16")),

@@ -63,6 +63,10 @@ impl Combiner {
         let opcode = function.insts[inst].op.machine()?;
         let is_comparison = matches!(opcode, Opcode::ISETP | Opcode::FSETP | Opcode::DSETP);
         let &[first, Operand::PT] = function.results(inst) else { return None };
+        // The first result of `DSETP.MIN` and `DSETP.MAX` is no comparison.
+        if function.insts[inst].modifiers.iter().any(|modifier| matches!(*modifier, Symbol::MIN | Symbol::MAX)) {
+            return None;
+        }
         let is_alone = function.insts[inst].modifiers.contains(&Symbol::AND) && function.sources(inst).get(2) == Some(&Operand::PT);
         let is_near = self.inst_blocks[oriole_support::Index::position(inst)] == self.inst_blocks[oriole_support::Index::position(reader)];
         let is_only = self.reads[oriole_support::Index::position(value)] == 1;

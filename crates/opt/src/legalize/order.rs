@@ -63,8 +63,9 @@ fn has_no_predicate_result(draft: &InstDraft) -> bool {
 /// Replaces the relation of a comparison whose sources were swapped by the mirrored one, such as `GT` for `LT`; `None` if that is not
 /// possible.
 fn with_mirrored_relation(mut draft: InstDraft) -> Option<InstDraft> {
-    // An extended (64-bit) comparison continues a comparison of the low halves, whose sources keep their order.
-    if draft.has(Symbol::EX) {
+    // An extended (64-bit) comparison continues a comparison of the low halves, whose sources keep their order. A result of a minimum or
+    // maximum says whether it is the first source.
+    if draft.has(Symbol::EX) || draft.has(Symbol::MIN) || draft.has(Symbol::MAX) {
         return None;
     }
     for modifier in &mut draft.modifiers {
