@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import z3
 
+import halves
 import meaning
 from meaning import bits, widen, word
 from ori import Unsupported
@@ -581,4 +582,4 @@ HANDLERS = {
     "LDCU": load_constant,
     "FSETP": compare_floats,
     "DSETP": compare_floats,
-}
+} | halves.HANDLERS

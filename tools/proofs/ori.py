@@ -77,8 +77,8 @@ def parse_operand(text):
         operand.negate ^= rest[0] == "-"
         operand.invert ^= rest[0] in "~!"
         rest = rest[1:]
-    if rest.startswith("|") and rest.rstrip("|") != rest:
-        operand.absolute, rest = True, rest[1:-1]
+    if match := re.fullmatch(r"\|([^|]*)\|((?:\.\w+)*)", rest):
+        operand.absolute, rest = True, match[1] + match[2]
     if match := VALUE.match(rest):
         operand.kind, operand.value, operand.suffix = "value", int(match[1]), match[4]
         if match[2]:

@@ -128,6 +128,7 @@ passes! {
     33  "vector-loads",     AtLeast(2), optional, Optimize, vector_loads,     "joins loads of neighbouring words of shared memory";
     34  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
     35  "constant-handles", AtLeast(1), optional, Optimize, constant_handles, "names the texture handles that are words of a constant bank";
+    36  "halves",           AtLeast(1), optional, Optimize, halves,           "lets half-precision instructions read halves, signs and constants where they are";
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead_code,      "dead-code elimination";
     61  "share-tuples",     AtLeast(1), optional, Optimize, share_tuples,     "makes tuples of registers parts of longer ones with the same elements";
     62  "uniform",          AtLeast(1), optional, Optimize, uniform,          "computes operands in uniform registers in the uniform datapath";

@@ -19,6 +19,9 @@
 //! %1 = SHF.R.S32.HI RZ, 0x2, %0
 //! %3 = IADD3 %1, %2, RZ                                     becomes   %3 = LEA.HI.SX32 %0, %2, 0x1e
 //!
+//! %1 = SHF.L.W.U32.HI %0, 0x7, %0
+//! %3 = IADD3 %1, %2, RZ                                     becomes   %3 = LEA.HI %0, %2, %0, 0x7
+//!
 //! %2 = IADD3 %0, %1, RZ
 //! %4 = VIMNMX %2, %3, !PT                                   becomes   %4 = VIADDMNMX %0, %1, %3, !PT
 //!
@@ -60,6 +63,8 @@ mod wide_sums;
 
 use std::cell::RefCell;
 
+pub(crate) use signs::compose_sign_modifiers;
+
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Role};
 use oriole_isa::{Opcode, Symbol};
 use oriole_support::Index;
@@ -88,6 +93,8 @@ pub enum CombineRule {
     ShiftedSum,
     /// A sum whose summand is a right shift becomes a `LEA.HI`.
     RightShiftedSum,
+    /// A sum whose summand is a funnel shift, such as a rotation, becomes a `LEA.HI`.
+    FunnelShiftedSum,
     /// A 64-bit sum whose summand is a left shift becomes two `LEA`.
     WideShiftedSum,
     /// A 64-bit sum whose summand is a 64-bit sum becomes one sum of three summands.
@@ -109,7 +116,7 @@ pub enum CombineRule {
 
 impl CombineRule {
     /// All rules.
-    pub const ALL: [CombineRule; 15] = [
+    pub const ALL: [CombineRule; 16] = [
         CombineRule::Logic,
         CombineRule::TrivialLogic,
         CombineRule::Sum,
@@ -117,6 +124,7 @@ impl CombineRule {
         CombineRule::ProductDifference,
         CombineRule::ShiftedSum,
         CombineRule::RightShiftedSum,
+        CombineRule::FunnelShiftedSum,
         CombineRule::WideShiftedSum,
         CombineRule::WideSum,
         CombineRule::Extreme,

@@ -7,7 +7,7 @@
 //!    yet; [`split_index`] adds the constant parts of array indices to the addresses instead.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] and [`simplify`] again, [`fold`],
-//!    [`join_phis`], [`combine`], [`forward_stores`], [`vector_loads`], [`forward`] again, [`constant_handles`], [`dead`],
+//!    [`join_phis`], [`combine`], [`forward_stores`], [`vector_loads`], [`forward`] again, [`constant_handles`], [`halves`], [`dead`],
 //!    [`share_tuples`], [`uniform`], [`if_convert`] and [`guard_sums`] optimize; [`reduce`] and [`aggregate`] make atomic operations
 //!    cheaper; [`uniform_numbers`] keeps doubles in uniform registers, and [`share_constants`] loads the constants of a loop before the
 //!    loop. These passes keep instructions legal: before a change they check that the target has an encoding form for the result
@@ -40,6 +40,7 @@ pub mod forward_stores;
 pub mod fuse;
 pub mod guard_copies;
 pub mod guard_sums;
+pub mod halves;
 pub mod hoist;
 pub mod idle_instructions;
 pub mod if_convert;

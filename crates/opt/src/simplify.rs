@@ -24,6 +24,8 @@
 
 mod permute;
 
+pub(crate) use permute::{ByteSource, byte_sources_of_operand};
+
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Role};
 use oriole_isa::{Opcode, Symbol, Symbols};
 use smallvec::{SmallVec, smallvec};

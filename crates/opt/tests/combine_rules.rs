@@ -388,6 +388,16 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
             }
         }
     }
+    for distance in 1..=31 {
+        for pair in [("%0", "%0"), ("%0", "%1"), ("%1", "%0")] {
+            for shift in ["SHF.L.W.U32.HI", "SHF.R.W.U32"] {
+                for outer in ["%3, %2, RZ", "%2, %3, RZ", "%3, 0x7, RZ", "-%3, %2, RZ", "%3, %2, %1"] {
+                    let shift = format!("%3:R = {shift} {}, {distance}, {}\n%4:R = IADD3 {outer}", pair.0, pair.1);
+                    cases.push((3, shift, "%4", &WORDS));
+                }
+            }
+        }
+    }
     for distance in [1, 2, 16, 31] {
         cases.push((2, format!("%3:R = SHF.L.U32 %0, {distance}, RZ\n%4:R = IADD3 %3, %1, RZ"), "%4", &WORDS));
         cases.push((2, format!("%3:R = SHF.L.U32 %0, {distance}, RZ\n%4:R = IADD3 %1, -%3, RZ"), "%4", &WORDS));

@@ -55,6 +55,7 @@ simple_passes! {
     share_tuples(state) = opt::share_tuples::run(&mut state.function, state.input.options.target);
     simplify(state) = opt::simplify::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     tie_loads(state) = opt::tie_loads::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    halves(state) = opt::halves::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     guard_sums(state) = opt::guard_sums::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     uniform_numbers(state) = opt::uniform_numbers::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
 }

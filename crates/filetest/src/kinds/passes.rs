@@ -11,8 +11,8 @@ use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
     aggregate, balance, combine, constant_handles, constant_phis, contract, converge, dead, drop_copies, fold, forward, forward_stores,
-    fuse, guard_copies, guard_sums, hoist, if_convert, insert_yields, legalize, merge, narrow, reduce, share_constants, share_tuples,
-    simplify, split_index, stagger_products, straighten, tie_loads, uniform_handles, uniform_numbers, unroll, vector_loads,
+    fuse, guard_copies, guard_sums, halves, hoist, if_convert, insert_yields, legalize, merge, narrow, reduce, share_constants,
+    share_tuples, simplify, split_index, stagger_products, straighten, tie_loads, uniform_handles, uniform_numbers, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -104,6 +104,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "fold" => _ = fold::run(function, encodability),
         "combine" => _ = combine::run(function, encodability),
         "if-convert" => _ = if_convert::run(function, &Hardware::built_in(target)),
+        "halves" => _ = halves::run(function, encodability),
         "guard-sums" => _ = guard_sums::run(function, encodability),
         "uniform-numbers" => _ = uniform_numbers::run(function, encodability),
         "share-tuples" => _ = share_tuples::run(function, target),

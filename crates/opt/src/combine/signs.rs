@@ -65,6 +65,6 @@ fn is_minus_zero(operand: &Operand) -> bool {
 }
 
 /// Returns the composition of two sets of operand modifiers (negation, absolute value): `inner` is applied first, then `outer`.
-pub(super) fn compose_sign_modifiers(outer: Signs, inner: Signs) -> Signs {
+pub(crate) fn compose_sign_modifiers(outer: Signs, inner: Signs) -> Signs {
     if outer.has(Signs::ABSOLUTE) { outer } else { outer.toggled(inner) }
 }

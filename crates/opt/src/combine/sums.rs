@@ -31,6 +31,7 @@ impl Combiner {
             Combiner::combine_product_difference,
             Combiner::combine_shifted_sum,
             Combiner::combine_right_shifted_sum,
+            Combiner::combine_funnel_shifted_sum,
             Combiner::combine_sum_of_sum,
         ];
         rules.into_iter().find_map(|rule| (0..summands.len()).find_map(|at| rule(self, function, inst, &summands, at)))
@@ -104,6 +105,33 @@ impl Combiner {
         let draft = self.first_encodable_draft(function, inst, [draft])?;
         self.replace_inst(function, inst, draft, &[shift]);
         Some(CombineRule::RightShiftedSum)
+    }
+
+    /// Combines the sum of `b` and a funnel shift of a pair of words by a known distance into one `LEA.HI`, where summand number `at` is the
+    /// shift. A rotation is a funnel shift of a pair of equal words. `LEA.HI` shifts to the left; the lower word of a pair shifted to the
+    /// right by `n` is the upper word of the pair shifted to the left by `32 - n`. Returns the rule that was applied; `None` if nothing
+    /// changed.
+    fn combine_funnel_shifted_sum(&mut self, function: &mut Function, inst: Inst, summands: &Summands, at: usize) -> Option<CombineRule> {
+        let other = *other_summand(summands, at)?;
+        if !other.signs.is_empty() || !summands[at].signs.is_empty() {
+            return None;
+        }
+        const TO_THE_LEFT: &[Symbol] = &[Symbol::L, Symbol::W, Symbol::U32, Symbol::HI];
+        const TO_THE_RIGHT: &[Symbol] = &[Symbol::R, Symbol::W, Symbol::U32];
+        let (shift, is_left) = [(TO_THE_LEFT, true), (TO_THE_RIGHT, false)].into_iter().find_map(|(modifiers, is_left)| {
+            Some((self.absorbable_inst(function, inst, &summands[at], Opcode::SHF, modifiers)?, is_left))
+        })?;
+        let &[low, distance, high] = function.sources(shift) else { return None };
+        let OperandKind::Integer(number @ 1..=31) = distance.kind else { return None };
+        if !low.signs.is_empty() || !high.signs.is_empty() {
+            return None;
+        }
+        let distance = Operand::from(if is_left { number as u32 } else { 32 - number as u32 });
+        let operands = smallvec![function.results(inst)[0], Operand::PT, low, other, high, distance];
+        let draft = InstDraft { opcode: Opcode::LEA, modifiers: [Symbol::HI].into_iter().collect(), operands, result_count: 2 };
+        let draft = self.first_encodable_draft(function, inst, [draft])?;
+        self.replace_inst(function, inst, draft, &[shift]);
+        Some(CombineRule::FunnelShiftedSum)
     }
 
     /// Combines `(a << n) + b` into one `LEA`, where summand number `at` is the shift. Returns the rule that was applied; `None` if nothing

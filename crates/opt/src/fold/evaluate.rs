@@ -7,7 +7,7 @@ use oriole_ir::{Function, Inst, OperandKind, RegFile};
 use oriole_isa::{Opcode, Symbol};
 
 use super::constant_sources::{ConstantSources, KnownResults, join_predicates};
-use super::evaluate_float::{evaluate_float, evaluate_float_compare, evaluate_integer_to_float};
+use super::evaluate_float::{evaluate_float, evaluate_float_compare, evaluate_integer_to_float, evaluate_pair_of_halves};
 use crate::definitions::Definitions;
 use crate::known::evaluate_logic;
 
@@ -32,6 +32,7 @@ pub(super) fn evaluate_fn_of(opcode: Opcode) -> Option<EvaluateFn> {
         Opcode::FADD | Opcode::FMUL | Opcode::FFMA => evaluate_float,
         Opcode::FSETP => evaluate_float_compare,
         Opcode::I2F | Opcode::I2FP => evaluate_integer_to_float,
+        Opcode::F2FP => evaluate_pair_of_halves,
         _ => return None,
     })
 }

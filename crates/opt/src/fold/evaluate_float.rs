@@ -1,4 +1,4 @@
-//! Constant folding of single-precision arithmetic, comparisons, and conversions from integers to singles.
+//! Constant folding of single-precision arithmetic, comparisons, and conversions from integers to singles and from singles to halves.
 //!
 //! `oriole_sem` computes the results, as in the interpreter and, for directed rounding, in the machine-code simulator, so a folded
 //! instruction has the bits that the GPU would compute. `filetests/run/float_constants.ptx` compares them.
@@ -6,9 +6,9 @@
 use oriole_ir::Signs;
 use oriole_isa::{Opcode, Symbol};
 use oriole_sem::compare::{self, Comparison};
-use oriole_sem::convert::int_to_float;
+use oriole_sem::convert::{Overflow, float_to_float, int_to_float};
 use oriole_sem::float::{Mode, add, fma, mul};
-use oriole_sem::format::{F32, Rounding};
+use oriole_sem::format::{BF16, F16, F32, Rounding};
 use oriole_sem::int::{S32, U32};
 use smallvec::SmallVec;
 
@@ -58,6 +58,24 @@ pub(super) fn evaluate_integer_to_float(opcode: Opcode, modifiers: &[Symbol], so
         _ => return None,
     };
     KnownResults::of_word(int_to_float(F32, from, number, Mode::new(rounding)) as u32)
+}
+
+/// Evaluates `F2FP.PACK_AB`, which rounds two singles to halves: the first becomes the upper half of the result, the second the lower one.
+/// The format of the halves is `f16` unless the instruction names `bf16`.
+pub(super) fn evaluate_pair_of_halves(_: Opcode, modifiers: &[Symbol], sources: &ConstantSources) -> Option<KnownResults> {
+    let (format, modifiers) = match modifiers {
+        [Symbol::F16, Symbol::F32, rest @ ..] => (F16, rest),
+        [Symbol::BF16, Symbol::F32, rest @ ..] | [Symbol::BF16, rest @ ..] => (BF16, rest),
+        rest => (F16, rest),
+    };
+    let rounding = match modifiers {
+        [Symbol::PACK_AB] => Rounding::NearestEven,
+        [Symbol::PACK_AB, rounding] => rounding_of(*rounding)?,
+        _ => return None,
+    };
+    let &[upper, lower] = singles(sources)?.as_slice() else { return None };
+    let half = |single: u64| float_to_float(format, F32, single, Mode::new(rounding), Overflow::Ieee) as u32;
+    KnownResults::of_word(half(upper) << 16 | half(lower))
 }
 
 /// Adds a modifier of an instruction to a mode; `None` for modifiers without a counterpart in [`Mode`].

@@ -30,7 +30,7 @@ const ZERO_BYTE_SELECTOR: u32 = 7;
 
 /// Where a byte of a 32-bit word comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum ByteSource {
+pub(crate) enum ByteSource {
     /// The byte is zero.
     Zero,
     /// The byte is a copy of byte `n` of a 32-bit operand: the operand, and `n` (0 for the lowest byte).
@@ -83,7 +83,12 @@ impl Simplifier {
 }
 
 /// Returns where each byte of a 32-bit operand comes from, lowest byte first.
-fn byte_sources_of_operand(known: OperandFacts<'_>, function: &Function, operand: &Operand, depth: usize) -> [ByteSource; BYTES_PER_WORD] {
+pub(crate) fn byte_sources_of_operand(
+    known: OperandFacts<'_>,
+    function: &Function,
+    operand: &Operand,
+    depth: usize,
+) -> [ByteSource; BYTES_PER_WORD] {
     let own = |at: usize| ByteSource::Byte(operand.kind, at as u32);
     if let Some(word) = known.word(operand) {
         return std::array::from_fn(|at| if word >> (8 * at) & 0xff == 0 { ByteSource::Zero } else { own(at) });
