@@ -91,8 +91,20 @@ fn every_pass_has_files() {
 }
 
 /// Passes that rewrite integers and predicates: their files are proven by `tools/proofs/prove.py rules`, which has the same list.
-const PROVEN_PASSES: [&str; 11] =
-    ["combine", "fold", "forward", "fuse", "if-convert", "legalize", "merge", "narrow", "simplify", "simplify-again", "split-index"];
+const PROVEN_PASSES: [&str; 12] = [
+    "combine",
+    "fold",
+    "forward",
+    "fuse",
+    "if-convert",
+    "legalize",
+    "merge",
+    "narrow",
+    "share-products",
+    "simplify",
+    "simplify-again",
+    "split-index",
+];
 
 /// The files of passes that rewrite integers and predicates are those that an SMT solver has proven: what a pass makes of them cannot change without
 /// a new proof. The functions that the solver cannot prove are listed with their reasons in `tools/proofs/open.txt`.
