@@ -118,7 +118,7 @@ passes! {
     23  "narrow",           AtLeast(1), optional, Optimize, narrow,           "computes only the lower half of 64-bit numbers whose upper half is not read";
     24  "hoist",            AtLeast(2), optional, Optimize, hoist,            "moves computations and loads that do not change in a loop before the loop";
     25  "merge",            AtLeast(1), optional, Optimize, merge,            "common-subexpression elimination along the dominator tree";
-    26  "share-products",   AtLeast(1), optional, Optimize, share_products,   "takes the lower half of a 128-bit product from the parts of the upper half";
+    26  "share-products",   AtLeast(1), optional, Optimize, share_products,   "computes both halves of a product together";
     27  "unroll",           AtLeast(2), optional, Optimize, unroll,           "replaces short loops by their iterations, and joins iterations of others";
     28  "contract-again",   AtLeast(2), optional, Optimize, contract_again,   "the same for products and sums that unrolling brought together";
     29  "simplify-again",   AtLeast(1), optional, Optimize, simplify,         "the same for what unrolling made known";

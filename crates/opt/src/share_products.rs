@@ -1,5 +1,7 @@
-//! Computes the lower half of a 64-bit by 64-bit product from the parts of the upper half, where a function needs both.
+//! Computes words of products once that several multiplications compute.
 //!
+//! [`halves`] computes both halves of a 32-bit by 32-bit product with one multiplication. This file does the same for a 64-bit by 64-bit
+//! product.
 //! PTX has no instruction for a 128-bit product: `mul.lo` and `mul.hi` of the same factors are selected one by one. The upper half needs the
 //! carry of the second word of the product, so it also computes that word, which is the upper word of `mul.lo`:
 //!
@@ -23,7 +25,11 @@ use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::definitions::Definitions;
+use crate::dead;
+use crate::definitions::{Definitions, KnownWord};
+use crate::legalize::EncodabilityCache;
+
+mod halves;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -63,25 +69,30 @@ struct CarryingSum {
     insts: [Inst; 3],
 }
 
-/// In a whole function, replaces the second words of 64-bit products by copies of sums that are computed anyway.
-pub fn run(function: &mut Function) -> Stats {
+/// In a whole function, replaces words of products by copies of words that are computed anyway.
+pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut stats = Stats::default();
-    let mut definitions: Option<Definitions> = None;
-    for at in 0..function.layout.len() {
-        let block = function.layout[at];
-        if !has_carrying_product(function, block) {
-            continue;
-        }
-        let definitions = definitions.get_or_insert_with(|| Definitions::compute(function));
-        stats.shared += share_in_block(function, definitions, block);
+    let blocks: Vec<Block> = function.layout.iter().copied().filter(|&block| has_upper_half(function, block)).collect();
+    if blocks.is_empty() {
+        return stats;
+    }
+    // A product that nothing reads, such as one that was fused with the addition of an address, must not keep another one alive.
+    dead::run(function, encodability.target());
+    let mut definitions = Definitions::compute(function);
+    for block in blocks {
+        stats.shared += share_in_block(function, &definitions, block);
+        stats.shared += halves::share_in_block(function, &mut definitions, encodability, block);
     }
     stats
 }
 
-/// Returns whether a block has a multiplication with a carry result, without which it has nothing to share.
-fn has_carrying_product(function: &Function, block: Block) -> bool {
-    let is_carrying = |&inst: &Inst| function.insts[inst].is_machine(Opcode::IMAD) && function.insts[inst].result_count() > 1;
-    function.blocks[block].insts.iter().any(is_carrying)
+/// Returns whether a block computes the upper half of a product, without which it has nothing to share.
+fn has_upper_half(function: &Function, block: Block) -> bool {
+    let is_upper_half = |inst: &Inst| {
+        let data = &function.insts[*inst];
+        data.is_machine(Opcode::IMAD) && (data.result_count() > 1 || data.modifiers.contains(&Symbol::HI))
+    };
+    function.blocks[block].insts.iter().any(is_upper_half)
 }
 
 /// Shares the words of products in one block. Returns the number of words that became copies.
@@ -187,18 +198,28 @@ fn match_product(function: &Function, definitions: &Definitions, part: Part, mod
     if function.results(inst)[0].part() != Some(function.whole(part.value)) {
         return None;
     }
-    let &[a, b, addend] = function.sources(inst) else { return None };
-    Some((inst, [plain_factor(function, definitions, a)?, plain_factor(function, definitions, b)?], addend))
+    let &[_, _, addend] = function.sources(inst) else { return None };
+    Some((inst, factors_of(function, definitions, inst)?, addend))
 }
 
-/// Returns a factor without sign as the operand that it is a copy of.
+/// Returns the factors of a multiplication, as what they are copies of; `None` if a factor is not a word, or has a sign.
+fn factors_of(function: &Function, definitions: &Definitions, product: Inst) -> Option<Factors> {
+    let &[a, b, ..] = function.sources(product) else { return None };
+    Some([plain_factor(function, definitions, a)?, plain_factor(function, definitions, b)?])
+}
+
+/// Returns a factor without sign as the operand that it is a copy of; a register with a known constant is the constant.
 fn plain_factor(function: &Function, definitions: &Definitions, factor: Operand) -> Option<Operand> {
     if !factor.signs.is_empty() || factor.suffixes().next().is_some() {
         return None;
     }
     match factor.kind {
-        OperandKind::Value(part) if part.count == 1 => Some(definitions.origin(function, part).into()),
+        OperandKind::Value(part) if part.count == 1 => match definitions.known_content(function, part) {
+            Some(KnownWord::Integer(number)) => Some(number.into()),
+            _ => Some(definitions.origin(function, part).into()),
+        },
         OperandKind::Value(_) => None,
+        OperandKind::Integer(number) => Some((number as u32).into()),
         _ => Some(factor),
     }
 }
