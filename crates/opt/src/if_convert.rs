@@ -15,9 +15,9 @@
 //!
 //! There is one arm (the branch goes around it) or two. An arm has one predecessor and one successor, no phis, and only instructions that
 //! may be guarded: no calls, barriers, fences, votes, shuffles and matrix operations. All arms of a branch together have at most as many
-//! machine instructions as a taken branch costs cycles in the hardware model; arms with several loads may have as many instructions as a divergent
-//! branch costs cycles. An instruction of the integer or the multiply unit whose result no phi reads is executed without a guard, which
-//! gives the scheduler more freedom; all others get one.
+//! machine instructions as a taken branch costs cycles in the hardware model; arms with several loads may have as many instructions as a
+//! divergent branch costs cycles. An instruction of the integer or the multiply unit whose result no phi reads is executed without a guard,
+//! which gives the scheduler more freedom; all others get one.
 //!
 //! Blocks that always follow each other are merged afterwards, and a second round converts branches around the merged blocks.
 //!
