@@ -419,10 +419,12 @@ def multiply(run, inst, modifiers):
         total = bits(meaning.product(a, b, False), 31, 0) + run.integer(inst.sources[2])
         return [[total + meaning.truth(run.predicate(inst.sources[3]))]]
     if "WIDE" in kinds:
-        if len(inst.sources) > 3 or len(inst.results) > 1:
+        if len(inst.sources) > 3 or len(inst.results) > 2 or (len(inst.results) > 1 and "U32" not in kinds):
             return None
-        total = meaning.product(a, b, "U32" not in kinds) + run.pair(inst.sources[2])
-        return [[bits(total, 31, 0), bits(total, 63, 32)]]
+        product, addend = meaning.product(a, b, "U32" not in kinds), run.pair(inst.sources[2])
+        total = product + addend
+        # The second result is the carry of the unsigned 64-bit sum.
+        return [[bits(total, 31, 0), bits(total, 63, 32)], [z3.ULT(total, addend)]][: len(inst.results)]
     if len(inst.sources) > 3 or len(inst.results) > 1:
         return None
     c = run.integer(inst.sources[2])

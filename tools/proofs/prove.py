@@ -29,7 +29,7 @@ RECORD = Path(__file__).resolve().parent / "proven.txt"
 # Functions that cannot be proven, each with the reason and with what tests them instead.
 OPEN = Path(__file__).resolve().parent / "open.txt"
 # The passes that rewrite integers and predicates.
-PASSES = ["combine", "fold", "forward", "fuse", "halves", "if-convert", "legalize", "merge", "narrow", "simplify", "simplify-again", "split-index"]
+PASSES = ["combine", "fold", "forward", "fuse", "halves", "if-convert", "legalize", "merge", "narrow", "share-products", "simplify", "simplify-again", "split-index"]
 
 
 def difference(before, after, seconds):

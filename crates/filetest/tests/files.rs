@@ -91,7 +91,7 @@ fn every_pass_has_files() {
 }
 
 /// Passes that rewrite integers and predicates: their files are proven by `tools/proofs/prove.py rules`, which has the same list.
-const PROVEN_PASSES: [&str; 12] = [
+const PROVEN_PASSES: [&str; 13] = [
     "combine",
     "fold",
     "forward",
@@ -101,6 +101,7 @@ const PROVEN_PASSES: [&str; 12] = [
     "legalize",
     "merge",
     "narrow",
+    "share-products",
     "simplify",
     "simplify-again",
     "split-index",

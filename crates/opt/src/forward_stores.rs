@@ -36,7 +36,7 @@ pub struct Stats {
 
 /// Maximum number of instructions between an access and a later load that becomes a copy of the words accessed. It limits how long the
 /// register with these words stays live.
-const MAX_FORWARDING_DISTANCE_INSTS: usize = 200;
+pub(crate) const MAX_FORWARDING_DISTANCE_INSTS: usize = 200;
 
 /// Largest size of a memory access in bytes.
 const MAX_ACCESS_BYTES: i64 = 16;
@@ -78,29 +78,29 @@ fn classify_load_or_store(opcode: Opcode) -> Option<bool> {
 }
 
 /// The operands of an address, such as base registers, without its constant offset.
-type AddressTerms = SmallVec<[Operand; 4]>;
+pub(crate) type AddressTerms = SmallVec<[Operand; 4]>;
 
 /// A weak load or store of global, shared or local memory.
-struct WordAccess {
+pub(crate) struct WordAccess {
     /// The memory space.
-    space: Space,
+    pub(crate) space: Space,
     /// The operands of the address without its constant offset.
-    base: AddressTerms,
+    pub(crate) base: AddressTerms,
     /// The constant offset of the address, in bytes.
-    offset: i64,
+    pub(crate) offset: i64,
     /// Size of the access in bytes.
-    bytes: i64,
+    pub(crate) bytes: i64,
     /// The register operand that is loaded or stored; `None` if the access is guarded, or if the bytes accessed are not exactly the
     /// registers of the operand.
-    words: Option<Operand>,
+    pub(crate) words: Option<Operand>,
     /// Whether the access is a store.
-    is_store: bool,
+    pub(crate) is_store: bool,
 }
 
 impl WordAccess {
     /// Returns the access of an instruction; `None` if the instruction is not a weak load or store, or has operands of another kind, such
     /// as tied ones.
-    fn from_inst(function: &Function, definitions: &Definitions, inst: Inst) -> Option<WordAccess> {
+    pub(crate) fn from_inst(function: &Function, definitions: &Definitions, inst: Inst) -> Option<WordAccess> {
         let data = &function.insts[inst];
         let is_store = classify_load_or_store(data.op.machine()?)?;
         let access = function.accesses[data.memory?];

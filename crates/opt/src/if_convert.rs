@@ -15,9 +15,9 @@
 //!
 //! There is one arm (the branch goes around it) or two. An arm has one predecessor and one successor, no phis, and only instructions that
 //! may be guarded: no calls, barriers, fences, votes, shuffles and matrix operations. All arms of a branch together have at most as many
-//! instructions as a taken branch costs cycles in the hardware model; arms with several loads may have as many instructions as a divergent
-//! branch costs cycles. An instruction of the integer or the multiply unit whose result no phi reads is executed without a guard, which
-//! gives the scheduler more freedom; all others get one.
+//! machine instructions as a taken branch costs cycles in the hardware model; arms with several loads may have as many instructions as a
+//! divergent branch costs cycles. An instruction of the integer or the multiply unit whose result no phi reads is executed without a guard,
+//! which gives the scheduler more freedom; all others get one.
 //!
 //! Blocks that always follow each other are merged afterwards, and a second round converts branches around the merged blocks.
 //!
@@ -111,7 +111,7 @@ fn convert_all_branches(function: &mut Function, target: Target, limits: ArmInst
         }
         let Some(branch) = match_convertible_branch(function, &flow, block) else { continue };
         let arms: SmallVec<[Block; 2]> = branch.taken_arm.into_iter().chain(branch.other_arm).collect();
-        let size: usize = arms.iter().map(|&arm| function.blocks[arm].insts.len() - 1).sum();
+        let size = arms.iter().map(|&arm| count_machine_insts(function, arm)).sum::<usize>();
         let limit = limits.max_insts_in_arms(function, &arms);
         let place = function.insts[function.terminators(block)[0]].location;
         let is_open = arms.iter().all(|&arm| !removed[arm.position()]);
@@ -135,6 +135,13 @@ fn convert_all_branches(function: &mut Function, target: Target, limits: ArmInst
     }
     function.layout.retain(|block| !removed[block.position()]);
     converted
+}
+
+/// Returns the number of machine instructions of an arm without the branch at its end. Copies and packs are not counted: most of them only
+/// name registers.
+fn count_machine_insts(function: &Function, arm: Block) -> usize {
+    let is_counted = |inst: &&Inst| function.insts[**inst].op.machine().is_some_and(|opcode| opcode != Opcode::BRA);
+    function.blocks[arm].insts.iter().filter(is_counted).count()
 }
 
 /// Matches the conditional branch at the end of a block; `None` unless each arm has one predecessor and all paths meet in one block.

@@ -1,4 +1,4 @@
-//! Joins the phis of the single registers of a matrix accumulator into one phi of a tuple.
+//! Joins the phis of the registers of a tuple into one phi of the tuple: those of matrix accumulators, and those of vector loads.
 //!
 //! PTX names each register of an accumulator separately, so a loop-carried accumulator has one phi for each register. The matrix product
 //! needs all of them in one aligned tuple, and must not wait for copies: it updates the tuple in place while it runs in the background.
@@ -14,6 +14,18 @@
 //!       %9 = COPY %6[1]                            ...
 //! ```
 //!
+//! A loop that loads the vectors of its next iteration has a phi for each element, and vector loads before the loop and in it. The elements
+//! are in one tuple for both loads, so they cannot be in the registers of single phis too, and would be copied. If for all predecessors the
+//! sources of a set of phis are the elements of one vector load, in the same order, a phi of the tuple replaces the set:
+//!
+//! ```text
+//! bb0:  %1:R4 = LDG.E.128 ..                       bb0:  %1:R4 = LDG.E.128 ..
+//! bb1:  %3:R2 = PHI %1[0:1], bb0, %6[0:1], bb1   bb1:  %9:R4 = PHI %1, bb0, %6, bb1
+//!       %4:R2 = PHI %1[2:3], bb0, %6[2:3], bb1         %3:R2 = COPY %9[0:1] ; %4:R2 = COPY %9[2:3]
+//!       ...                                              ...
+//!       %6:R4 = LDS.128 ..                               %6:R4 = LDS.128 ..
+//! ```
+//!
 //! **Before** and **after**: SSA. Copy propagation and dead-code elimination remove the copies. The cost is linear in the number of phi
 //! sources for each round; a further round follows only if the previous one joined phis.
 
@@ -24,6 +36,8 @@ use rustc_hash::FxHashMap;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 
+mod loaded;
+
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
@@ -31,17 +45,25 @@ pub struct Stats {
     pub joined: usize,
 }
 
-/// Joins the phis of the single registers of each matrix accumulator into one phi of a tuple, in a whole function.
+/// Joins the phis of the registers of each matrix accumulator, and of each vector that is loaded, into one phi of a tuple, in a whole
+/// function.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let mut stats = Stats::default();
-    if !function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| function.is_warpgroup_product(inst))) {
+    let insts = || function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied();
+    let has_products = insts().any(|inst| function.is_warpgroup_product(inst));
+    let has_vectors = insts().any(|inst| loaded::is_vector_load(function, inst));
+    let has_phis = |block: &Block| function.phis(*block).len() > 1;
+    let blocks: Vec<Block> =
+        if has_products || has_vectors { function.layout.iter().copied().filter(has_phis).collect() } else { Vec::new() };
+    if blocks.is_empty() {
         return stats;
     }
     loop {
         let definitions = Definitions::compute(function);
         let before = stats.joined;
-        for block in function.layout.clone() {
-            for set in find_phi_sets(function, &definitions, block) {
+        for &block in &blocks {
+            let sets = if has_products { find_phi_sets(function, &definitions, block) } else { Vec::new() };
+            for set in sets.into_iter().chain(loaded::find_phi_sets(function, &definitions, block)) {
                 join_phi_set(function, &definitions, block, &set);
                 stats.joined += 1;
             }
@@ -56,7 +78,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
 struct JoinablePhis {
     /// The tuple whose registers are the sources of the phis for one of the predecessors.
     source_tuple: Value,
-    /// The phis, one for each register of the tuple, in register order.
+    /// The phis, in the order of their registers in the tuple. Together they have all registers of the tuple.
     phis: Vec<Inst>,
 }
 
@@ -116,10 +138,13 @@ fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block
     }
     let phi = function.new_inst(Op::Pseudo(Pseudo::Phi), Symbols::new(), None, &operands, 1);
     function.insts[phi].location = function.insts[set.phis[0]].location;
-    for (register, &old) in set.phis.iter().enumerate() {
+    let mut first = 0;
+    for &old in &set.phis {
         let result = function.operands(old)[0];
+        let count = result.part().map_or(1, |part| part.count);
         function.insts[old].op = Op::Pseudo(Pseudo::Copy);
-        function.set_operands(old, &[result, Part { value: tuple, first: register as u8, count: 1 }.into()], 1);
+        function.set_operands(old, &[result, Part { value: tuple, first, count }.into()], 1);
+        first += count;
     }
     let insts = std::mem::take(&mut function.blocks[block].insts);
     let (copies, others): (Vec<Inst>, Vec<Inst>) = insts.into_iter().partition(|inst| set.phis.contains(inst));
@@ -132,6 +157,10 @@ fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block
 /// them into one at the end of the predecessor.
 fn source_tuple_for(function: &mut Function, definitions: &Definitions, set: &JoinablePhis, from: Block) -> Operand {
     let class = function.values[set.source_tuple];
+    let tuple = loaded::tuple_of_sources(function, definitions, &set.phis, from);
+    if let Some(tuple) = tuple.filter(|&tuple| function.values[tuple] == class) {
+        return function.whole(tuple).into();
+    }
     let words: Vec<Operand> = set
         .phis
         .iter()

@@ -6,7 +6,7 @@
 //!    removes arithmetic on words that are known at compile time; [`contract`] and [`fuse`] form multiply-adds, which may not be encodable
 //!    yet; [`split_index`] adds the constant parts of array indices to the addresses instead.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
-//! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] and [`simplify`] again, [`fold`],
+//! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`share_products`], [`unroll`], [`contract`] and [`simplify`] again, [`fold`],
 //!    [`join_phis`], [`combine`], [`forward_stores`], [`vector_loads`], [`forward`] again, [`constant_handles`], [`halves`], [`dead`],
 //!    [`share_tuples`], [`uniform`], [`if_convert`] and [`guard_sums`] optimize; [`reduce`] and [`aggregate`] make atomic operations
 //!    cheaper; [`uniform_numbers`] keeps doubles in uniform registers, and [`share_constants`] loads the constants of a loop before the
@@ -57,6 +57,7 @@ pub mod remarks;
 mod rewrite;
 pub mod settle_products;
 pub mod share_constants;
+pub mod share_products;
 pub mod share_tuples;
 pub mod simplify;
 pub mod split_index;

@@ -1,7 +1,8 @@
 //! Loop unrolling.
 //!
 //! An innermost loop with a known, small number of iterations is replaced by one copy of its body for each iteration. If many instructions
-//! become constants in the copies ([`constants`]), the body may be larger. A loop that counts to a loop-invariant limit is unrolled by a
+//! become constants in the copies ([`constants`]), or many loads repeat loads of earlier iterations ([`repeated_loads`]), the body may be
+//! larger. A loop that counts to a loop-invariant limit is unrolled by a
 //! factor; the old loop stays as the remainder loop, for the iterations that are left:
 //!
 //! ```text
@@ -55,6 +56,7 @@ mod constants;
 mod copies;
 mod counted;
 mod divergent;
+mod repeated_loads;
 pub(crate) mod shape;
 mod trips;
 mod unrolled_loop;
@@ -75,11 +77,11 @@ const MAX_FULLY_UNROLLED_TRIPS: u32 = 64;
 /// Maximum number of instructions of a loop that is unrolled fully, in all iterations together.
 const MAX_FULLY_UNROLLED_INSTS: usize = 192;
 
-/// Maximum numbers of iterations and of instructions of a loop that is unrolled fully because many of its instructions then become
-/// constants: at least one in [`INSTS_PER_CONSTANT_INST`].
-const MAX_TRIPS_WITH_CONSTANTS: u32 = 16;
-const MAX_INSTS_WITH_CONSTANTS: usize = 1024;
-const INSTS_PER_CONSTANT_INST: usize = 10;
+/// Maximum numbers of iterations and of instructions of a loop that is unrolled fully because many of its instructions are then removed: at
+/// least one in [`INSTS_PER_REMOVED_INST`] becomes a constant, or is a load that repeats one of an earlier iteration.
+const MAX_TRIPS_WITH_REMOVED_INSTS: u32 = 16;
+const MAX_INSTS_WITH_REMOVED_INSTS: usize = 1024;
+const INSTS_PER_REMOVED_INST: usize = 10;
 
 /// Maximum number of iterations to simulate for finding the number of iterations of a loop ([`trips`]).
 const MAX_SIMULATED_TRIPS: u32 = 1024;
@@ -249,11 +251,12 @@ fn choose_unroll_plan(
         if trips <= MAX_FULLY_UNROLLED_TRIPS && all <= MAX_FULLY_UNROLLED_INSTS {
             return Ok((UnrollPlan::Full(tests), all));
         }
-        if trips <= MAX_TRIPS_WITH_CONSTANTS
-            && all <= MAX_INSTS_WITH_CONSTANTS
-            && constants::count_constant_insts(function, definitions, old_loop) * INSTS_PER_CONSTANT_INST >= size
-        {
-            return Ok((UnrollPlan::Full(tests), all));
+        if trips <= MAX_TRIPS_WITH_REMOVED_INSTS && all <= MAX_INSTS_WITH_REMOVED_INSTS {
+            let removed = constants::count_constant_insts(function, definitions, old_loop)
+                + repeated_loads::count_repeated_loads(function, definitions, old_loop, body);
+            if removed * INSTS_PER_REMOVED_INST >= size {
+                return Ok((UnrollPlan::Full(tests), all));
+            }
         }
     }
     if body.fetches >= MIN_FETCHES_TO_SKIP_UNROLLING {

@@ -52,6 +52,7 @@ simple_passes! {
     reduce(state) = opt::reduce::run(&mut state.function, state.input.options.target);
     aggregate(state) = opt::aggregate::run(&mut state.function, state.input.options.target);
     insert_yields(state) = opt::insert_yields::run(&mut state.function, state.input.options.target);
+    share_products(state) = opt::share_products::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     share_tuples(state) = opt::share_tuples::run(&mut state.function, state.input.options.target);
     simplify(state) = opt::simplify::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     tie_loads(state) = opt::tie_loads::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());

@@ -11,8 +11,9 @@ use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
     aggregate, balance, combine, constant_handles, constant_phis, contract, converge, dead, drop_copies, fold, forward, forward_stores,
-    fuse, guard_copies, guard_sums, halves, hoist, if_convert, insert_yields, legalize, merge, narrow, reduce, share_constants,
-    share_tuples, simplify, split_index, stagger_products, straighten, tie_loads, uniform_handles, uniform_numbers, unroll, vector_loads,
+    fuse, guard_copies, guard_sums, halves, hoist, if_convert, insert_yields, join_phis, legalize, merge, narrow, reduce, share_constants,
+    share_products, share_tuples, simplify, split_index, stagger_products, straighten, tie_loads, uniform_handles, uniform_numbers, unroll,
+    vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -107,6 +108,8 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "halves" => _ = halves::run(function, encodability),
         "guard-sums" => _ = guard_sums::run(function, encodability),
         "uniform-numbers" => _ = uniform_numbers::run(function, encodability),
+        "join-phis" => _ = join_phis::run(function, target),
+        "share-products" => _ = share_products::run(function, encodability),
         "share-tuples" => _ = share_tuples::run(function, target),
         "constant-handles" => _ = constant_handles::run(function, target),
         "share-constants" => _ = share_constants::run(function, target),

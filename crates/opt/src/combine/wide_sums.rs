@@ -9,13 +9,25 @@
 //!
 //! The sum of three 32-bit words carries at most twice: the first carry says whether it carries at least once, the second whether it
 //! carries twice.
+//!
+//! One of the three numbers may be subtracted. `-b` counts as `2^32 - b` in the sum of the lower halves, which is `~b + 1`, and the upper
+//! half is `~b`, so the carries are those of the two operations together:
+//!
+//! ```text
+//! %6:R, %7:P, PT = IADD3.X %0, ~%2, RZ, PT, !PT
+//! %8:R, PT, PT = IADD3.X %1, ~%3, RZ, %7, !PT
+//! %9:R, %10:P, PT = IADD3 %6, %4, RZ                    becomes   %9:R, %10:P, %12:P = IADD3 %0, -%2, %4
+//! %11:R, PT, PT = IADD3.X %8, %5, RZ, %10, !PT                    %11:R, PT, PT = IADD3.X %1, ~%3, %5, %10, %12
+//! ```
+//!
+//! A difference that is subtracted, `c - (a - b)`, is `c - a + b`.
 
-use oriole_ir::{Class, Function, Inst, Operand, Value};
-use oriole_isa::{Opcode, Symbol};
+use oriole_ir::{Class, Function, Inst, Operand, Role, Signs, Value};
+use oriole_isa::{Opcode, Symbol, Symbols};
 use oriole_support::Index;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
-use super::sums::{Summands, summands};
+use super::sums::Summands;
 use super::{CombineRule, Combiner};
 use crate::legalize::order;
 use crate::rewrite::InstDraft;
@@ -33,22 +45,31 @@ impl Combiner {
     /// was applied; `None` if nothing changed.
     pub(super) fn combine_wide_sum(&mut self, function: &mut Function, upper: Inst) -> Option<CombineRule> {
         let outer = self.match_wide_sum(function, upper)?;
-        let [lower_terms, upper_terms] =
-            [summands_without_modifiers(function, outer.lower)?, summands_without_modifiers(function, outer.upper)?];
+        let [lower_terms, upper_terms] = [lower_summands(function, outer.lower)?, upper_summands(function, outer.upper)?];
         let (inner, lower_sources, upper_sources) = (0..lower_terms.len()).find_map(|lower_at| {
             (0..upper_terms.len()).find_map(|upper_at| {
-                let inner_upper = self.absorbable_inst(function, upper, &upper_terms[upper_at], Opcode::IADD3, &[Symbol::X])?;
+                let (lower_term, upper_term) = (lower_terms[lower_at], upper_terms[upper_at]);
+                let upper_sum = upper_term.with_signs(Signs::NONE);
+                let inner_upper = self.absorbable_inst(function, upper, &upper_sum, Opcode::IADD3, &[Symbol::X])?;
                 let inner = self.match_wide_sum(function, inner_upper)?;
-                let is_lower = self.absorbable_sum(function, outer.lower, &lower_terms[lower_at]) == Some(inner.lower);
-                let lower = replace_summand(&lower_terms, lower_at, &summands_without_modifiers(function, inner.lower)?)?;
-                let upper = replace_summand(&upper_terms, upper_at, &summands_without_modifiers(function, inner.upper)?)?;
-                is_lower.then_some((inner, lower, upper))
+                let is_lower = self.absorbable_sum(function, outer.lower, &lower_term) == Some(inner.lower);
+                let mut terms = [lower_summands(function, inner.lower)?, upper_summands(function, inner.upper)?];
+                if (lower_term.signs, upper_term.signs) == (Signs::NEGATE, Signs::INVERT) {
+                    terms = [exchange_signs(&terms[0], Signs::NEGATE)?, exchange_signs(&terms[1], Signs::INVERT)?];
+                } else if (lower_term.signs, upper_term.signs) != (Signs::NONE, Signs::NONE) {
+                    return None;
+                }
+                let lower = replace_summand(&lower_terms, lower_at, &terms[0])?;
+                let upper = replace_summand(&upper_terms, upper_at, &terms[1])?;
+                // An IADD3 with two negated summands has an encoding, but an H200 reports some of them as illegal instructions.
+                let is_one_negated = |terms: &[Operand; 3]| terms.iter().filter(|term| !term.signs.is_empty()).count() <= 1;
+                (is_lower && is_one_negated(&lower) && is_one_negated(&upper)).then_some((inner, lower, upper))
             })
         })?;
         let [sum, carry, ..] = *function.results(outer.lower) else { return None };
         let twice: Value = function.new_value(Class::P);
         let twice = Operand::from(function.whole(twice));
-        let modifiers = function.insts[outer.lower].modifiers.clone();
+        let modifiers = Symbols::new();
         let operands = [sum, carry, twice].into_iter().chain(lower_sources).collect();
         let lower = InstDraft { opcode: Opcode::IADD3, modifiers, operands, result_count: 3 };
         let results: SmallVec<[Operand; 3]> = function.results(outer.upper).iter().copied().collect();
@@ -78,7 +99,7 @@ impl Combiner {
         }
         let lower = self.definitions.unguarded_definition_of(function, carry.value()?)?;
         let [_, first, second] = *function.results(lower) else { return None };
-        let is_lower = function.insts[lower].is_machine(Opcode::IADD3) && function.insts[lower].modifiers.is_empty();
+        let is_lower = function.insts[lower].is_machine(Opcode::IADD3);
         let is_carry = first.value() == carry.value() && second.value().is_none();
         let is_near = self.inst_blocks[lower.position()] == self.inst_blocks[upper.position()];
         let is_only_reader = self.reads[carry.value()?.position()] == 1;
@@ -97,10 +118,43 @@ impl Combiner {
     }
 }
 
-/// Returns the summands of an addition without zero registers; `None` if a summand has an operand modifier, such as negation. A zero
-/// register with a modifier counts too, because a negated zero produces a carry.
-fn summands_without_modifiers(function: &Function, inst: Inst) -> Option<Summands> {
-    summands(function, inst).filter(|_| function.sources(inst)[..3].iter().all(|source| source.signs.is_empty()))
+/// Returns the summands of an addition of lower halves, without zero registers. A difference may be written in two ways: `IADD3 a, -b, RZ`,
+/// which is returned, and `IADD3.X a, ~b, RZ, PT, !PT` with a carry input that is always set. Their sums and carries are the same, because
+/// `-b` counts as `~b + 1` also where `b` is zero. A zero register with a sign is a summand too, because a negated zero produces a carry.
+fn lower_summands(function: &Function, lower: Inst) -> Option<Summands> {
+    let (expected, terms) = match function.sources(lower) {
+        [terms @ .., Operand::PT, never] if *never == Operand::PT.inverted_predicate() => (Signs::INVERT, terms),
+        terms => (Signs::NEGATE, terms),
+    };
+    let has_carry_in = terms.len() < function.sources(lower).len();
+    let modifiers: &[Symbol] = if has_carry_in { &[Symbol::X] } else { &[] };
+    let is_complete = !has_carry_in || terms.iter().filter(|term| term.signs == Signs::INVERT).count() == 1;
+    let terms = signed_summands(terms, expected).filter(|_| is_complete && function.insts[lower].modifiers.as_slice() == modifiers)?;
+    Some(terms.into_iter().map(|term| if term.signs.is_empty() { term } else { term.with_signs(Signs::NEGATE) }).collect())
+}
+
+/// Returns the summands of an addition of upper halves, without zero registers; the upper half of a number that is subtracted is inverted.
+fn upper_summands(function: &Function, upper: Inst) -> Option<Summands> {
+    signed_summands(function.sources(upper).get(..3)?, Signs::INVERT)
+}
+
+/// Returns summands without zero registers that have no sign; `None` unless there are three and each has no sign or `sign`.
+fn signed_summands(terms: &[Operand], sign: Signs) -> Option<Summands> {
+    let is_summand =
+        |term: &Operand| term.role == Role::Plain && (term.signs.is_empty() || term.signs == sign) && term.suffixes().next().is_none();
+    let is_sum = terms.len() == 3 && terms.iter().all(is_summand);
+    is_sum.then(|| terms.iter().copied().filter(|&term| term != Operand::RZ).collect())
+}
+
+/// Returns one half of `b - a` for one half of the difference `a - b`, in which `b` has the sign `sign`; `None` if the summands are not a
+/// difference of two numbers.
+fn exchange_signs(terms: &Summands, sign: Signs) -> Option<Summands> {
+    let (subtracted, added): (Summands, Summands) = terms.iter().copied().partition(|term| term.signs == sign);
+    match (subtracted.as_slice(), added.as_slice()) {
+        ([b], []) => Some(smallvec![b.with_signs(Signs::NONE), Operand::RZ.with_signs(sign)]),
+        ([b], [a]) => Some(smallvec![b.with_signs(Signs::NONE), a.with_signs(sign)]),
+        _ => None,
+    }
 }
 
 /// Returns the summands of an outer sum in which summand number `at` is replaced by the summands of the inner sum, filled up to three with

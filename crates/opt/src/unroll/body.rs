@@ -77,8 +77,12 @@ impl LoopBodyProperties {
     /// Returns whether the loads of one iteration may be executed before the stores of the previous one, so that the latencies of loads of
     /// several iterations overlap.
     pub(super) fn has_overlapping_loads(&self) -> bool {
-        let may_alias = |read: Space, written: Space| read == written || read == Space::Generic || written == Space::Generic;
-        let is_free = |read: &Space| !self.written_spaces.iter().any(|written| may_alias(*read, *written));
-        self.has_constant_loads || self.read_spaces.iter().any(is_free)
+        self.has_constant_loads || self.read_spaces.iter().any(|&read| !self.may_write(read))
+    }
+
+    /// Returns whether the body may write to this memory space.
+    pub(super) fn may_write(&self, space: Space) -> bool {
+        let may_alias = |written: &Space| *written == space || space == Space::Generic || *written == Space::Generic;
+        self.written_spaces.iter().any(may_alias)
     }
 }

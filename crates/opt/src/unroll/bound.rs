@@ -339,7 +339,7 @@ fn match_loop_counter(function: &Function, definitions: &Definitions, old_loop: 
 
 /// Returns a register as the sum of another register and a constant (modulo 2^32), looking through additions of constants. The constant is
 /// 0, and the register is returned itself, if no addition computes it.
-fn as_base_plus_constant(function: &Function, definitions: &Definitions, part: Part) -> (Part, i32) {
+pub(super) fn as_base_plus_constant(function: &Function, definitions: &Definitions, part: Part) -> (Part, i32) {
     let (mut base, mut number) = (definitions.origin(function, part), 0_i32);
     for _ in 0..MAX_COUNTER_ADDITIONS {
         let Some((next, added)) = match_addition(function, definitions, base.value) else { break };

@@ -175,7 +175,11 @@ fn is_invariant_half(function: &Function, definitions: &Definitions, old_loop: &
 
 /// Returns a 64-bit number, given by its halves, as the sum of a value of two registers and a constant, looking through additions of
 /// constants. `None` if the halves do not come from such a value.
-fn as_base_plus_constant(function: &Function, definitions: &Definitions, halves: (Part, Part)) -> Option<(oriole_ir::Value, i64)> {
+pub(super) fn as_base_plus_constant(
+    function: &Function,
+    definitions: &Definitions,
+    halves: (Part, Part),
+) -> Option<(oriole_ir::Value, i64)> {
     let origins = |halves: (Part, Part)| (definitions.origin(function, halves.0), definitions.origin(function, halves.1));
     let (mut halves, mut number) = (origins(halves), 0_i64);
     for _ in 0..MAX_COUNTER_ADDITIONS {
