@@ -4,9 +4,9 @@ use oriole_cubin::FileTraits;
 use oriole_cubin::build::{self, CodePatch, CodeRelocation, FrameInfo, function_attributes, kernel_attributes_with};
 use oriole_cubin::info::{Attribute, AttributeCode, AttributeValue};
 use oriole_hardware::Hardware;
-use oriole_ir::ReferenceKind;
+use oriole_ir::{Reference, ReferenceKind};
 use oriole_isel::{Layout, Linking, QuadFetch};
-use oriole_ptx::ast::LaunchBounds;
+use oriole_ptx::ast::{FunctionKind, LaunchBounds};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::account::{self, SchedulingReport};
@@ -314,14 +314,8 @@ fn to_build_function(
         image_parameters: images::image_reference_parameters(job),
         parameter_bytes: job.variables.parameter_bytes as u16,
         has_large_parameters: job.variables.has_large_parameters,
-        relocations: relocations(function, options),
-        externs: function
-            .selection
-            .callees
-            .iter()
-            .filter(|name| !oriole_isel::is_runtime(name) && !index.is_defined(name))
-            .cloned()
-            .collect(),
+        relocations: relocations(function, index, options),
+        externs: listed_externs(function, index),
         calls: function.selection.callees.clone(),
         indirect_calls: function.selection.indirect_calls.clone(),
         takes_address_of: function.selection.taken_functions.clone(),
@@ -332,6 +326,17 @@ fn to_build_function(
         code: function.code.bytes.clone(),
         ..if job.is_kernel() { build::Function::kernel(job.name()) } else { build::Function::device(job.name()) }
     }
+}
+
+/// Returns the names that the attribute `EIATTR_EXTERNS` of a function has: functions of other files that it calls or whose addresses it
+/// takes, and the kernels whose addresses it takes, wherever they are defined.
+fn listed_externs(function: &FinishedFunction, index: &FunctionIndex<'_>) -> Vec<String> {
+    let selection = &function.selection;
+    let is_elsewhere = |name: &str| !oriole_isel::is_runtime(name) && !index.is_defined(name);
+    let is_listed = |name: &str| is_elsewhere(name) || index.kind(name) == Some(FunctionKind::Entry);
+    let called = selection.callees.iter().filter(|name| is_elsewhere(name));
+    let taken = selection.taken_functions.iter().filter(|name| is_listed(name) && !selection.callees.contains(name));
+    called.chain(taken).cloned().collect()
 }
 
 /// Returns how a compiled function uses tensor memory, in the form that the cubin builder takes.
@@ -395,10 +400,13 @@ fn shared_memory(job: &FunctionJob<'_>, layout: &Layout) -> Option<build::Shared
 }
 
 /// Returns the relocations of a function's code, sorted by their offsets in the code.
-fn relocations(function: &FinishedFunction, options: &Options) -> Vec<CodeRelocation> {
-    let kind = |kind| match kind {
+fn relocations(function: &FinishedFunction, index: &FunctionIndex<'_>, options: &Options) -> Vec<CodeRelocation> {
+    let is_kernel = |symbol: u32| index.kind(&function.symbols[symbol as usize]) == Some(FunctionKind::Entry);
+    let kind = |reference: Reference| match reference.kind {
         ReferenceKind::Low | ReferenceKind::ReturnLow | ReferenceKind::Incoming => CodePatch::AddressLow,
         ReferenceKind::High | ReferenceKind::ReturnHigh => CodePatch::AddressHigh,
+        ReferenceKind::FunctionLow if is_kernel(reference.symbol) => CodePatch::KernelLow,
+        ReferenceKind::FunctionHigh if is_kernel(reference.symbol) => CodePatch::KernelHigh,
         ReferenceKind::FunctionLow => CodePatch::FunctionLow,
         ReferenceKind::FunctionHigh => CodePatch::FunctionHigh,
         ReferenceKind::SharedOffset => CodePatch::SharedOffset,
@@ -417,7 +425,7 @@ fn relocations(function: &FinishedFunction, options: &Options) -> Vec<CodeReloca
     let mut relocations: Vec<CodeRelocation> = patches
         .map(|patch| CodeRelocation {
             offset: u64::from(patch.offset),
-            kind: kind(patch.reference.kind),
+            kind: kind(patch.reference),
             symbol: function.symbols[patch.reference.symbol as usize].clone(),
             addend: i64::from(patch.reference.offset),
         })

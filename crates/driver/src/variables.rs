@@ -160,10 +160,13 @@ fn relocations(index: &FunctionIndex<'_>, data: &Data) -> Vec<DataRelocation> {
 
 /// Returns the relocation for one address in an initial value.
 fn relocation(index: &FunctionIndex<'_>, address: &DataAddress) -> DataRelocation {
-    let kind = match address.byte {
-        Some(byte) => DataPatch::GenericByte(byte),
-        None if index.declares_device_function(&address.symbol) => DataPatch::Function,
-        None => DataPatch::Generic,
+    let kind = match (index.kind(&address.symbol), address.byte) {
+        (Some(FunctionKind::Entry), Some(byte)) => DataPatch::KernelByte(byte),
+        (Some(FunctionKind::Entry), None) => DataPatch::Kernel,
+        (Some(FunctionKind::Function), Some(byte)) => DataPatch::FunctionByte(byte),
+        (Some(FunctionKind::Function), None) => DataPatch::Function,
+        (None, Some(byte)) => DataPatch::GenericByte(byte),
+        (None, None) => DataPatch::Generic,
     };
     DataRelocation { offset: address.offset, kind, symbol: address.symbol.clone(), addend: address.addend }
 }

@@ -113,9 +113,6 @@ pub fn kernel_attributes_with(traits: &FileTraits, parameters: &[Parameter], is_
     if traits.reserved_variable.is_some() {
         list.push(Attribute::new(AttributeCode::RESERVED_SMEM_USED, AttributeValue::Flag));
     }
-    if traits.has_mercury() {
-        list.push(Attribute::new(AttributeCode::VRC_CTA_INIT_COUNT, AttributeValue::Byte(0)));
-    }
     if !parameters.is_empty() {
         let size = end_of(parameters);
         let bank = ParameterBank { symbol: 0, offset: traits.style.parameter_base(is_large), size };
@@ -159,6 +156,9 @@ pub fn function_attributes(traits: &FileTraits, extra: Vec<Attribute>) -> Vec<At
         list.push(Attribute::new(AttributeCode::SW2861232_WAR, AttributeValue::Flag));
     }
     list.extend(traits.software_workarounds.map(|bits| Attribute::words(AttributeCode::SW_WAR, [bits])));
+    if traits.has_mercury() {
+        list.push(Attribute::new(AttributeCode::VRC_CTA_INIT_COUNT, AttributeValue::Byte(0)));
+    }
     if traits.has_sparse_mma_mask() {
         list.push(Attribute::new(AttributeCode::SPARSE_MMA_MASK, AttributeValue::Half(0)));
     }

@@ -299,6 +299,8 @@ pub struct Extern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExternKind {
     Function,
+    /// A kernel: `.extern .entry`.
+    Kernel,
     /// A variable in global memory, with its size in bytes.
     Global(u64),
     /// A variable in constant bank 3, with its size in bytes.

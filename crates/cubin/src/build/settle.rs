@@ -186,7 +186,8 @@ impl Graph {
         for (k, function) in functions.iter().enumerate() {
             callees[k].extend(function.calls.iter().filter_map(|name| by_name.get(name.as_str()).copied()));
             callees[k].extend(function.indirect_calls.iter().map(|prototype| by_prototype[prototype.as_str()]));
-            if function.is_address_taken {
+            // A kernel whose address is taken is launched, not called.
+            if function.is_address_taken && !function.is_kernel {
                 match &function.prototype {
                     Some(prototype) => by_prototype.get(prototype.as_str()).into_iter().for_each(|&node| callees[node].push(k)),
                     None => callees[of_unknown].push(k),

@@ -268,6 +268,7 @@ impl Reader<'_> {
             let is_extern = symbol.section == SymbolSection::Undefined && symbol.binding == 1;
             let kind = match (symbol.symbol_type, symbol.other & 0xe0) {
                 _ if !is_extern => continue,
+                (2, _) if symbol.is_kernel() => ExternKind::Kernel,
                 (2, _) => ExternKind::Function,
                 (STT_CUDA_OBJECT, 0x20) => ExternKind::Global(symbol.size),
                 (STT_CUDA_OBJECT, 0x80) => ExternKind::Constant(symbol.size),
