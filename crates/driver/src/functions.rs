@@ -102,6 +102,20 @@ impl<'m> FunctionIndex<'m> {
         self.visible_aliases.get(&function).into_iter().flatten().map(|&alias| self.module.name(alias))
     }
 
+    /// Returns the names of the functions whose addresses are in initial values of the variables whose addresses a function takes. As with
+    /// ptxas, variables that it only accesses by name do not count.
+    pub fn address_taken_through_variables(&self, function: &Function) -> Vec<&'m str> {
+        let mut names = Vec::new();
+        for operand in function.body.iter().flat_map(|body| &body.operands) {
+            let Operand::Variable(id) = *operand else { continue };
+            if let Some(initializer) = self.module.variables[id].initializer.as_deref() {
+                collect_addressed_names(initializer, &mut names);
+            }
+        }
+        let names = names.into_iter().map(|name| self.module.name(self.resolve_alias(name)));
+        names.filter(|name| self.declared.contains_key(name)).collect()
+    }
+
     /// Returns the names of the functions whose addresses appear in initial values of variables.
     pub fn address_taken_by_variables(&self) -> Vec<&'m str> {
         let names = names_in_initializers(self.module).into_iter().map(|name| self.module.name(self.resolve_alias(name)));

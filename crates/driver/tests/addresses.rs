@@ -100,6 +100,22 @@ const TABLES: &str = "
 .visible .global .u8 function_bytes[8] = {0xff(seen), 0xff00(seen), 0xff0000(seen), 0xff000000(seen), 0xff00000000(seen),
     0xff0000000000(seen), 0xff000000000000(seen), 0xff00000000000000(seen)};
 .visible .global .u8 value_bytes[2] = {0xff(value), 0xff00(value)};
+.extern .const .align 8 .u32 far_constants[3];
+.extern .global .u32 far_values[5];
+.visible .entry reads(.param .u64 a)
+{
+    .reg .b64 %rd<4>; .reg .b32 %r<3>;
+    ld.param.u64 %rd1, [a];
+    mov.u64 %rd2, functions;
+    ld.global.u64 %rd2, [%rd2+8];
+    st.global.u64 [%rd1], %rd2;
+    ld.global.u64 %rd3, [kernels];
+    st.global.u64 [%rd1+8], %rd3;
+    ld.const.u32 %r1, [far_constants+4];
+    ld.global.u32 %r2, [far_values];
+    st.global.v2.u32 [%rd1+16], {%r1, %r2};
+    ret;
+}
 ";
 
 const TARGETS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120"];
@@ -113,6 +129,8 @@ fn facts(bytes: &[u8]) -> Vec<String> {
         match &section.content {
             Content::Relocations(list) if section.name.contains(".text.") => {
                 let of_others = list.iter().filter(|one| !section.name.ends_with(&format!(".text.{}", name(one.symbol))));
+                // ptxas refers to constants in the instruction that reads them, Oriole in a `MOV` of their offset.
+                let of_others = of_others.filter(|one| !name(one.symbol).contains("constant"));
                 facts.extend(of_others.map(|one| format!("{} {:?} {}", section.name, one.relocation_type, name(one.symbol))));
             }
             Content::Relocations(list) if section.name.contains(".nv.global") || section.name.contains(".nv.constant3") => {
@@ -147,10 +165,12 @@ fn facts(bytes: &[u8]) -> Vec<String> {
             _ => {}
         }
     }
-    let functions = cubin.symbols().iter().filter(|symbol| symbol.is_function());
+    let is_listed = |symbol: &&oriole_cubin::symbol::Symbol| symbol.is_function() || symbol.name.starts_with("far_");
+    let functions = cubin.symbols().iter().filter(is_listed);
     facts.extend(functions.map(|symbol| {
         let is_undefined = symbol.section == SymbolSection::Undefined;
-        format!("symbol {} binding {} other {:#x} undefined {is_undefined}", symbol.name, symbol.binding, symbol.other)
+        let size = if is_undefined { symbol.size } else { 0 };
+        format!("symbol {} binding {} other {:#x} size {size} undefined {is_undefined}", symbol.name, symbol.binding, symbol.other)
     }));
     facts.sort();
     facts.dedup();
@@ -184,7 +204,7 @@ fn compiled_by_ptxas(ptxas: &Path, folder: &Path, text: &str, target: &str) -> V
 }
 
 /// Some of the facts, as ptxas 13.0.88 writes them for sm_90a.
-const RECORDED: [(&str, &str); 22] = [
+const RECORDED: [(&str, &str); 26] = [
     (LAUNCHES, ".rela.text.parent R_CUDA_FUNC_DESC32_LO_32 child"),
     (LAUNCHES, ".rela.text.parent R_CUDA_FUNC_DESC32_HI_32 child"),
     (LAUNCHES, ".rela.text.parent R_CUDA_FUNC_DESC32_LO_32 private"),
@@ -192,8 +212,8 @@ const RECORDED: [(&str, &str); 22] = [
     (LAUNCHES, ".rela.text.parent R_CUDA_FUNC_DESC32_LO_32 elsewhere"),
     (LAUNCHES, ".rela.text.parent R_CUDA_UNIFIED32_LO_32 outside"),
     (LAUNCHES, ".rela.text.parent R_CUDA_UNIFIED32_LO_32 seen"),
-    (LAUNCHES, "symbol elsewhere binding 1 other 0x10 undefined true"),
-    (LAUNCHES, "symbol outside binding 1 other 0x0 undefined true"),
+    (LAUNCHES, "symbol elsewhere binding 1 other 0x10 size 0 undefined true"),
+    (LAUNCHES, "symbol outside binding 1 other 0x0 size 0 undefined true"),
     (LAUNCHES, "list 1 child"),
     (LAUNCHES, "list 1 elsewhere"),
     (LAUNCHES, "takes parent elsewhere"),
@@ -207,6 +227,10 @@ const RECORDED: [(&str, &str); 22] = [
     (TABLES, "kernel_bytes+7 R_CUDA_FUNC_DESC_8_56 child 0"),
     (TABLES, "function_bytes+1 R_CUDA_UNIFIED_8_8 seen 0"),
     (TABLES, "value_bytes+1 R_CUDA_G8_8 value 0"),
+    (TABLES, "takes reads outside"),
+    (TABLES, "takes reads seen"),
+    (TABLES, "symbol far_constants binding 1 other 0x80 size 12 undefined true"),
+    (TABLES, "symbol far_values binding 1 other 0x20 size 20 undefined true"),
 ];
 
 #[test]
@@ -241,6 +265,8 @@ const REST: &str = "
 .visible .func (.param .b32 r) cudaLaunchDeviceV2 (.param .b64 p, .param .b64 s) { ret; }
 .visible .entry elsewhere(.param .u64 a) { ret; }
 .visible .func outside(.param .b32 a) { ret; }
+.visible .const .align 8 .u32 far_constants[3] = {1, 2, 3};
+.visible .global .u32 far_values[5];
 ";
 
 /// nvlink resolves the addresses of our objects as those of ptxas, and an executable file of ours has the same relocations.

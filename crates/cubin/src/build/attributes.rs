@@ -13,6 +13,7 @@ const AMPERE: &[AttributeCode] = &[
     AttributeCode::CBANK_PARAM_SIZE,
     AttributeCode::KPARAM_INFO,
     AttributeCode::KPARAM_INFO_V2,
+    AttributeCode::RESERVED_SMEM_USED,
     AttributeCode::WMMA_USED,
     AttributeCode::MAXREG_COUNT,
     AttributeCode::NUM_BARRIERS,
@@ -86,11 +87,6 @@ pub(super) fn rank(traits: &FileTraits, code: AttributeCode) -> usize {
         LayoutGeneration::Hopper | LayoutGeneration::Blackwell => HOPPER,
     };
     order.iter().position(|&other| other == code).unwrap_or(order.len())
-}
-
-/// Returns the position of an attribute in the order of Hopper and Blackwell.
-pub(super) fn hopper_rank(code: AttributeCode) -> usize {
-    HOPPER.iter().position(|&other| other == code).unwrap_or(HOPPER.len())
 }
 
 /// Returns the attributes of a kernel, in ptxas' order: those that every kernel has, those that follow from its parameters, and `extra`.

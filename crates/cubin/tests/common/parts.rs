@@ -40,6 +40,7 @@ pub fn parts(cubin: &Cubin, traits: FileTraits) -> Result<Module> {
         let of_code = [CompatCode::ISA_CLASS, CompatCode::INST_TENSORMAP_V1];
         module.compat = compat.iter().filter(|attribute| of_code.contains(&attribute.code)).cloned().collect();
     }
+    module.asks_image_types = cubin.module_attributes().iter().any(|attribute| attribute.code == AttributeCode::ISTYPEP_USED);
     module.addresses = relocations(cubin, ".nv.constant4").iter().map(|relocation| reader.name(relocation.symbol)).collect();
     Ok(module)
 }
