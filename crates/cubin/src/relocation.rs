@@ -22,20 +22,26 @@ impl RelocationType {
     pub const R_CUDA_G64: Self = Self(4);
     pub const R_CUDA_TEX_HEADER_INDEX: Self = Self(6);
     pub const R_CUDA_SAMP_HEADER_INDEX: Self = Self(7);
+    pub const R_CUDA_FUNC_DESC_64: Self = Self(35);
     pub const R_CUDA_SURF_HEADER_INDEX: Self = Self(52);
     pub const R_CUDA_ABS32_32: Self = Self(55);
     pub const R_CUDA_ABS32_LO_32: Self = Self(56);
     pub const R_CUDA_ABS32_HI_32: Self = Self(57);
     pub const R_CUDA_ABS47_34: Self = Self(58);
     pub const R_CUDA_ABS16_32: Self = Self(59);
+    pub const R_CUDA_FUNC_DESC32_LO_32: Self = Self(62);
+    pub const R_CUDA_FUNC_DESC32_HI_32: Self = Self(63);
     pub const R_CUDA_CONST_FIELD19_40: Self = Self(64);
     pub const R_CUDA_CONST_FIELD21_38: Self = Self(66);
     pub const R_CUDA_UNUSED_CLEAR64: Self = Self(73);
     pub const R_CUDA_ABS24_40: Self = Self(74);
     pub const R_CUDA_ABS55_16_34: Self = Self(75);
+    pub const R_CUDA_8_0: Self = Self(76);
     pub const R_CUDA_G8_0: Self = Self(84);
+    pub const R_CUDA_FUNC_DESC_8_0: Self = Self(92);
     pub const R_CUDA_SAMP_HEADER_INDEX_0: Self = Self(101);
     pub const R_CUDA_UNIFIED: Self = Self(102);
+    pub const R_CUDA_UNIFIED_8_0: Self = Self(104);
     pub const R_CUDA_UNIFIED32_LO_32: Self = Self(112);
     pub const R_CUDA_UNIFIED32_HI_32: Self = Self(113);
     pub const R_CUDA_ABS56_16_34: Self = Self(114);
@@ -242,7 +248,13 @@ mod tests {
             (RelocationType::R_CUDA_UNUSED_CLEAR64, "UNUSED_CLEAR64"),
             (RelocationType::R_CUDA_ABS24_40, "ABS24_40"),
             (RelocationType::R_CUDA_ABS55_16_34, "ABS55_16_34"),
+            (RelocationType::R_CUDA_8_0, "8_0"),
             (RelocationType::R_CUDA_G8_0, "G8_0"),
+            (RelocationType::R_CUDA_FUNC_DESC_64, "FUNC_DESC_64"),
+            (RelocationType::R_CUDA_FUNC_DESC32_LO_32, "FUNC_DESC32_LO_32"),
+            (RelocationType::R_CUDA_FUNC_DESC32_HI_32, "FUNC_DESC32_HI_32"),
+            (RelocationType::R_CUDA_FUNC_DESC_8_0, "FUNC_DESC_8_0"),
+            (RelocationType::R_CUDA_UNIFIED_8_0, "UNIFIED_8_0"),
             (RelocationType::R_CUDA_TEX_HEADER_INDEX, "TEX_HEADER_INDEX"),
             (RelocationType::R_CUDA_SAMP_HEADER_INDEX, "SAMP_HEADER_INDEX"),
             (RelocationType::R_CUDA_SURF_HEADER_INDEX, "SURF_HEADER_INDEX"),

@@ -5,12 +5,13 @@
 
 use oriole_ctrl::ControlWords;
 use oriole_cubin::build::SavedRule;
-use oriole_cubin::info::SPARSE_MMA;
+use oriole_cubin::info::{Mbarrier, SPARSE_MMA};
 use oriole_ir::machine::{describe, machine_instruction};
 use oriole_ir::{Block, Function, Inst, Location, Opcode, Operand, OperandKind, Reference, ReferenceKind, RegFile, Role, Space, Target};
 use oriole_isa::{Control, INSTRUCTION_BYTES, Instruction, Memory, encode, parse};
 use oriole_support::Index;
 
+use crate::compat::CodeRequirements;
 use crate::debug::location_lists::RegisterAlias;
 use crate::debug::registers::RegisterRange;
 use crate::history::InstHistory;
@@ -33,6 +34,12 @@ pub struct EmittedCode {
     pub sparse_mma_mask: u16,
     /// Whether the function has instructions that access tensor memory.
     pub accesses_tensor_memory: bool,
+    /// The instructions that operate on barriers in shared memory.
+    pub barrier_sites: Vec<Mbarrier>,
+    /// What the code requires of a GPU, for the attributes of the file.
+    pub requirements: CodeRequirements,
+    /// Whether the code has convergence barriers.
+    pub has_convergence_barriers: bool,
     /// Number of instructions, without padding.
     pub instructions: usize,
     /// Byte offset and source location of each instruction. Instructions at the start of the function that belong to no PTX instruction
@@ -193,6 +200,7 @@ impl EmittedCode {
         if data.is_machine(Opcode::EXIT) {
             self.exits.push(offset);
         }
+        self.has_convergence_barriers |= data.is_machine(Opcode::BSSY);
         let by_register = |operand: &Operand| operand.role == Role::Plain && matches!(operand.kind, OperandKind::Register { .. });
         if data.is_machine(Opcode::CALL) && function.sources(inst).iter().any(by_register) {
             self.indirect_calls.push(offset);

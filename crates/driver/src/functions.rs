@@ -1,6 +1,6 @@
 //! Determines which functions of a module go into the cubin, and describes the functions that are defined elsewhere.
 
-use oriole_cubin::build::Extern;
+use oriole_cubin::build::{Extern, ExternKind};
 use oriole_isa::Target;
 use oriole_isel::{GradientHelp, QuadFetch, prototype};
 use oriole_ptx::ast::{AddressBase, Body, Form, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand};
@@ -80,14 +80,17 @@ impl<'m> FunctionIndex<'m> {
         self.declared.get(name).is_some_and(|&id| self.defined.contains_key(&self.module.functions[id].name))
     }
 
-    /// Returns whether the module declares a function of this name that is not a kernel.
-    pub fn declares_device_function(&self, name: &str) -> bool {
-        self.declared.get(name).is_some_and(|&id| self.module.functions[id].kind == FunctionKind::Function)
+    /// Returns whether a name is that of a kernel or of another function; `None` if the module declares no function of this name.
+    pub fn kind(&self, name: &str) -> Option<FunctionKind> {
+        self.declared.get(name).map(|&id| self.module.functions[id].kind)
     }
 
     /// Returns the description of a function that this module uses and that is defined elsewhere.
     pub fn extern_function(&self, name: &str) -> Extern {
         let declared = self.declared.get(name).map(|&id| &self.module.functions[id]);
+        if declared.is_some_and(|function| function.kind == FunctionKind::Entry) {
+            return Extern::new(name, ExternKind::Kernel);
+        }
         let text = declared.map(|function| prototype(self.module, &function.returns, &function.parameters));
         let text = text
             .map(|text| if is_driver_function(name) { format!("{text}{DRIVER_CALLING_CONVENTION}{DRIVER_CLOBBERS:064x}") } else { text });
@@ -97,6 +100,20 @@ impl<'m> FunctionIndex<'m> {
     /// Returns the aliases of a function that are visible to other files, in source order.
     pub fn aliases(&self, function: Name) -> impl Iterator<Item = &'m str> {
         self.visible_aliases.get(&function).into_iter().flatten().map(|&alias| self.module.name(alias))
+    }
+
+    /// Returns the names of the functions whose addresses are in initial values of the variables whose addresses a function takes. As with
+    /// ptxas, variables that it only accesses by name do not count.
+    pub fn address_taken_through_variables(&self, function: &Function) -> Vec<&'m str> {
+        let mut names = Vec::new();
+        for operand in function.body.iter().flat_map(|body| &body.operands) {
+            let Operand::Variable(id) = *operand else { continue };
+            if let Some(initializer) = self.module.variables[id].initializer.as_deref() {
+                collect_addressed_names(initializer, &mut names);
+            }
+        }
+        let names = names.into_iter().map(|name| self.module.name(self.resolve_alias(name)));
+        names.filter(|name| self.declared.contains_key(name)).collect()
     }
 
     /// Returns the names of the functions whose addresses appear in initial values of variables.

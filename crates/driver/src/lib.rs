@@ -17,10 +17,12 @@
 
 mod abi_registers;
 pub mod account;
+mod barrier_sites;
 mod caches;
 mod check;
 mod clock;
 mod code_kind;
+mod compat;
 mod compile_function;
 mod compiled;
 mod convention;

@@ -2,21 +2,23 @@
 
 use oriole_cubin::FileTraits;
 use oriole_cubin::build::{self, CodePatch, CodeRelocation, FrameInfo, function_attributes, kernel_attributes_with};
-use oriole_cubin::info::{Attribute, AttributeCode, AttributeValue};
+use oriole_cubin::info::{Attribute, AttributeCode, AttributeValue, Mbarrier, MbarrierKind};
 use oriole_hardware::Hardware;
-use oriole_ir::ReferenceKind;
+use oriole_ir::{Reference, ReferenceKind};
 use oriole_isel::{Layout, Linking, QuadFetch};
-use oriole_ptx::ast::LaunchBounds;
+use oriole_ptx::ast::{Body, Form, FunctionKind, LaunchBounds};
+use oriole_ptx::table::Opcode;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::account::{self, SchedulingReport};
+use crate::compat::CodeRequirements;
 use crate::compile_function::FinishedFunction;
 use crate::compiled::Compiled;
 use crate::decisions::Decisions;
 use crate::emit;
 use crate::error::{CompileError, ErrorCause};
 use crate::function_report::{FunctionReport, PerformanceRemark};
-use crate::functions::FunctionIndex;
+use crate::functions::{FunctionIndex, is_driver_function};
 use crate::job::FunctionJob;
 use crate::options::Options;
 use crate::registers::HIDDEN_REGISTERS;
@@ -134,6 +136,9 @@ fn describe_cubin(program: &ProgramCompilation<'_>, options: &Options) -> Result
         functions.push(built);
     }
     let mut module = build::Module::new(traits, functions);
+    let requirements = finished.iter().map(|function| function.code.requirements);
+    module.compat = requirements.reduce(CodeRequirements::both).unwrap_or_default().attributes();
+    module.asks_image_types = jobs.iter().any(|job| has_instruction(job, &[Opcode::Istypep]));
     module.waits_for_errors_at_exit = options.waits_for_errors();
     module.without_shared_reservation = options.without_shared_reservation;
     module.virtual_sm = modules.first().map_or(module.virtual_sm, |module| module.target.number());
@@ -147,6 +152,9 @@ fn describe_cubin(program: &ProgramCompilation<'_>, options: &Options) -> Result
         variables::add_variables(&mut module, source, index, layout)?;
     }
     remove_resolved_externals(&mut module);
+    if !options.relocatable {
+        variables::define_unresolved_variables(&mut module, modules)?;
+    }
     images::add_image_references(&mut module, program);
     add_external_functions(&mut module, indices, jobs, finished);
     mark_address_taken_functions(&mut module, indices);
@@ -248,6 +256,42 @@ fn cluster_attributes(bounds: &LaunchBounds, options: &Options) -> Vec<Attribute
     attributes
 }
 
+/// Returns whether the PTX code of a function has an instruction with one of these opcodes.
+fn has_instruction(job: &FunctionJob<'_>, opcodes: &[Opcode]) -> bool {
+    // Instructions share their forms, so a look at the forms of the module is enough for most modules.
+    let is_wanted = |form: &Form| opcodes.contains(&form.opcode);
+    let has = |body: &Body| body.instructions.iter().any(|instruction| is_wanted(&job.module.forms[instruction.form]));
+    job.module.forms.iter().any(is_wanted) && job.function().body.as_deref().is_some_and(has)
+}
+
+/// Returns whether a function calls functions of the same file.
+fn calls_inside(function: &FinishedFunction, options: &Options) -> bool {
+    let is_inside = |name: &String| oriole_isel::is_runtime(name) || !options.relocatable && !is_driver_function(name);
+    function.selection.callees.iter().any(is_inside) || !options.relocatable && !function.selection.indirect_calls.is_empty()
+}
+
+/// Returns the byte offsets of the calls of functions that the CUDA driver provides, in an executable file.
+fn system_call_offsets(function: &FinishedFunction, options: &Options) -> Vec<u32> {
+    let is_system_call = |patch: &&emit::AddressPatch| {
+        let Reference { kind, symbol, .. } = patch.reference;
+        kind == ReferenceKind::Call && is_driver_function(&function.symbols[symbol as usize])
+    };
+    let calls = function.code.patches.iter().filter(|_| !options.relocatable).filter(is_system_call);
+    calls.map(|patch| patch.offset).collect()
+}
+
+/// Returns the attributes that list the operations on barriers in shared memory, for debugging tools.
+fn barrier_attributes(sites: &[Mbarrier]) -> Vec<Attribute> {
+    if sites.is_empty() {
+        return Vec::new();
+    }
+    let initialized = sites.iter().filter(|site| site.kind == MbarrierKind::INIT).count() as u16;
+    vec![
+        Attribute::new(AttributeCode::MBARRIER_INSTR_OFFSETS, AttributeValue::Mbarriers(sites.to_vec())),
+        Attribute::new(AttributeCode::NUM_MBARRIERS, AttributeValue::Half(initialized)),
+    ]
+}
+
 /// Returns the sizes along x, y and z that a directive such as `.maxntid` gives; a size that the directive omits is 1.
 fn sizes_padded_to_three(sizes: &[u32]) -> [u32; 3] {
     [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1))
@@ -268,12 +312,23 @@ fn to_build_function(
     if job.is_kernel() || !function.code.exits.is_empty() {
         extra.push(Attribute::words(AttributeCode::EXIT_INSTR_OFFSETS, function.code.exits.clone()));
     }
-    if job.is_kernel() && (function.has_calls() || function.selection.has_dynamic_stack) {
+    if function.code.has_convergence_barriers || job.is_kernel() && calls_inside(function, options) {
         extra.push(Attribute::words(AttributeCode::CRS_STACK_SIZE, [0]));
+    }
+    if has_instruction(job, &[Opcode::WmmaLoad, Opcode::WmmaStore, Opcode::WmmaMma]) {
+        extra.push(Attribute::new(AttributeCode::WMMA_USED, AttributeValue::Flag));
+    }
+    let system_calls = system_call_offsets(function, options);
+    if !system_calls.is_empty() {
+        extra.push(Attribute::words(AttributeCode::SYSCALL_OFFSETS, system_calls));
     }
     if function.selection.barriers > 0 {
         extra.push(Attribute::new(AttributeCode::NUM_BARRIERS, AttributeValue::Byte(function.selection.barriers as u8)));
     }
+    if function.selection.reads_reserved_shared && !function.selection.tensor_memory.allocates {
+        extra.push(Attribute::new(AttributeCode::RESERVED_SMEM_USED, AttributeValue::Flag));
+    }
+    extra.extend(barrier_attributes(&function.code.barrier_sites));
     extra.extend(tensor_memory_use(function).attributes());
     if options.tools_patch {
         extra.push(Attribute::new(AttributeCode::TOOLS_PATCH_FUNC, AttributeValue::Flag));
@@ -314,17 +369,11 @@ fn to_build_function(
         image_parameters: images::image_reference_parameters(job),
         parameter_bytes: job.variables.parameter_bytes as u16,
         has_large_parameters: job.variables.has_large_parameters,
-        relocations: relocations(function, options),
-        externs: function
-            .selection
-            .callees
-            .iter()
-            .filter(|name| !oriole_isel::is_runtime(name) && !index.is_defined(name))
-            .cloned()
-            .collect(),
+        relocations: relocations(function, index, options),
+        externs: listed_externs(function, index),
         calls: function.selection.callees.clone(),
         indirect_calls: function.selection.indirect_calls.clone(),
-        takes_address_of: function.selection.taken_functions.clone(),
+        takes_address_of: taken_functions(function, job, index),
         prototype: (!job.is_kernel() && !options.tools_patch)
             .then(|| oriole_isel::prototype(job.module, &job.function().returns, &job.function().parameters)),
         frame: if job.is_kernel() { FrameInfo::plain(code_size) } else { FrameInfo::function(code_size) }
@@ -332,6 +381,26 @@ fn to_build_function(
         code: function.code.bytes.clone(),
         ..if job.is_kernel() { build::Function::kernel(job.name()) } else { build::Function::device(job.name()) }
     }
+}
+
+/// Returns the names that the attribute `EIATTR_EXTERNS` of a function has: functions of other files that it calls or whose addresses it
+/// takes, and the kernels whose addresses it takes, wherever they are defined.
+fn listed_externs(function: &FinishedFunction, index: &FunctionIndex<'_>) -> Vec<String> {
+    let selection = &function.selection;
+    let is_elsewhere = |name: &str| !oriole_isel::is_runtime(name) && !index.is_defined(name);
+    let is_listed = |name: &str| is_elsewhere(name) || index.kind(name) == Some(FunctionKind::Entry);
+    let called = selection.callees.iter().filter(|name| is_elsewhere(name));
+    let taken = selection.taken_functions.iter().filter(|name| is_listed(name) && !selection.callees.contains(name));
+    called.chain(taken).cloned().collect()
+}
+
+/// Returns the names of the functions whose addresses a function takes, in its code or by reading a variable, each once.
+fn taken_functions(function: &FinishedFunction, job: &FunctionJob<'_>, index: &FunctionIndex<'_>) -> Vec<String> {
+    let mut names = function.selection.taken_functions.clone();
+    let mut known: FxHashSet<String> = names.iter().cloned().collect();
+    let read = index.address_taken_through_variables(job.function());
+    names.extend(read.into_iter().filter(|name| known.insert((*name).to_owned())).map(str::to_owned));
+    names
 }
 
 /// Returns how a compiled function uses tensor memory, in the form that the cubin builder takes.
@@ -395,10 +464,13 @@ fn shared_memory(job: &FunctionJob<'_>, layout: &Layout) -> Option<build::Shared
 }
 
 /// Returns the relocations of a function's code, sorted by their offsets in the code.
-fn relocations(function: &FinishedFunction, options: &Options) -> Vec<CodeRelocation> {
-    let kind = |kind| match kind {
+fn relocations(function: &FinishedFunction, index: &FunctionIndex<'_>, options: &Options) -> Vec<CodeRelocation> {
+    let is_kernel = |symbol: u32| index.kind(&function.symbols[symbol as usize]) == Some(FunctionKind::Entry);
+    let kind = |reference: Reference| match reference.kind {
         ReferenceKind::Low | ReferenceKind::ReturnLow | ReferenceKind::Incoming => CodePatch::AddressLow,
         ReferenceKind::High | ReferenceKind::ReturnHigh => CodePatch::AddressHigh,
+        ReferenceKind::FunctionLow if is_kernel(reference.symbol) => CodePatch::KernelLow,
+        ReferenceKind::FunctionHigh if is_kernel(reference.symbol) => CodePatch::KernelHigh,
         ReferenceKind::FunctionLow => CodePatch::FunctionLow,
         ReferenceKind::FunctionHigh => CodePatch::FunctionHigh,
         ReferenceKind::SharedOffset => CodePatch::SharedOffset,
@@ -417,7 +489,7 @@ fn relocations(function: &FinishedFunction, options: &Options) -> Vec<CodeReloca
     let mut relocations: Vec<CodeRelocation> = patches
         .map(|patch| CodeRelocation {
             offset: u64::from(patch.offset),
-            kind: kind(patch.reference.kind),
+            kind: kind(patch.reference),
             symbol: function.symbols[patch.reference.symbol as usize].clone(),
             addend: i64::from(patch.reference.offset),
         })

@@ -62,8 +62,11 @@ pub fn add_variables(file: &mut build::Module, module: &Module, index: &Function
     variables.sort_by_key(|variable| variable.linkage != build::Linkage::Global);
     file.variables.extend(variables);
     file.addresses.extend(layout.addresses.iter().cloned());
-    for name in &layout.externs {
-        file.externs.push(Extern::new(name.clone(), ExternKind::Global(0)));
+    for (name, id) in &layout.externs {
+        let variable = &module.variables[*id];
+        let bytes = variable.size_bytes().and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0);
+        let kind = if variable.space == StateSpace::Const { ExternKind::Constant(bytes) } else { ExternKind::Global(bytes) };
+        file.externs.push(Extern::new(name.clone(), kind));
     }
     assign_global_offsets(file);
     let initialized = file.variables.iter().filter(|variable| matches!(variable.home, Home::Initialized(_)));
@@ -74,6 +77,32 @@ pub fn add_variables(file: &mut build::Module, module: &Module, index: &Function
         );
         return Err(ErrorCause::Limit(what));
     }
+    Ok(())
+}
+
+/// Defines the external global variables of an executable file that no module of the program defines, with the value zero, as ptxas does.
+/// Returns an error if the declaration has no size.
+pub fn define_unresolved_variables(file: &mut build::Module, modules: &[&Module]) -> Result<(), ErrorCause> {
+    let is_variable = |external: &Extern| matches!(external.kind, ExternKind::Global(_));
+    let (unresolved, others): (Vec<Extern>, Vec<Extern>) = std::mem::take(&mut file.externs).into_iter().partition(is_variable);
+    file.externs = others;
+    if unresolved.is_empty() {
+        return Ok(());
+    }
+    for external in unresolved {
+        let ExternKind::Global(bytes) = external.kind else { continue };
+        if bytes == 0 {
+            return Err(ErrorCause::Limit(format!("Unresolved extern variable '{}'", external.name)));
+        }
+        let declared = |module: &&Module| {
+            let is_named = |variable: &&oriole_ptx::ast::Variable| module.name(variable.name) == external.name;
+            module.variables.iter().find(is_named).map(oriole_ptx::ast::Variable::align_bytes)
+        };
+        let alignment = modules.iter().find_map(declared).unwrap_or(1).max(1);
+        file.variables.push(Variable::new(external.name, Home::Zero, bytes, alignment));
+    }
+    file.variables.sort_by_key(|variable| variable.linkage != build::Linkage::Global);
+    assign_global_offsets(file);
     Ok(())
 }
 
@@ -160,10 +189,13 @@ fn relocations(index: &FunctionIndex<'_>, data: &Data) -> Vec<DataRelocation> {
 
 /// Returns the relocation for one address in an initial value.
 fn relocation(index: &FunctionIndex<'_>, address: &DataAddress) -> DataRelocation {
-    let kind = match address.byte {
-        Some(byte) => DataPatch::GenericByte(byte),
-        None if index.declares_device_function(&address.symbol) => DataPatch::Function,
-        None => DataPatch::Generic,
+    let kind = match (index.kind(&address.symbol), address.byte) {
+        (Some(FunctionKind::Entry), Some(byte)) => DataPatch::KernelByte(byte),
+        (Some(FunctionKind::Entry), None) => DataPatch::Kernel,
+        (Some(FunctionKind::Function), Some(byte)) => DataPatch::FunctionByte(byte),
+        (Some(FunctionKind::Function), None) => DataPatch::Function,
+        (None, Some(byte)) => DataPatch::GenericByte(byte),
+        (None, None) => DataPatch::Generic,
     };
     DataRelocation { offset: address.offset, kind, symbol: address.symbol.clone(), addend: address.addend }
 }

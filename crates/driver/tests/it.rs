@@ -1,5 +1,7 @@
 //! The integration tests of this crate in one program, which is linked once. `cargo test --test it NAME::` runs those of one file.
 
+mod addresses;
+mod attributes;
 mod bisect;
 mod calls;
 mod debug_registers;

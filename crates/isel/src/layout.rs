@@ -53,8 +53,8 @@ pub struct Layout {
     pub bank_bytes: u64,
     /// The `.global` variables that the module defines.
     pub globals: Vec<Static>,
-    /// The names of `.global` and `.const` variables that the module only declares.
-    pub externs: Vec<String>,
+    /// The `.global` and `.const` variables that the module only declares, with their names; each name once.
+    pub externs: Vec<(String, VariableId)>,
     /// The names whose addresses are in constant bank 4, eight bytes each, after those of modules before this one.
     pub addresses: Vec<String>,
     /// Number of addresses of modules before this one.

@@ -67,7 +67,9 @@ impl Select<'_> {
         let address = self.frame.body.addresses[position as usize];
         let AddressBase::Variable(id) = address.base else { return Ok(None) };
         let variable = &self.frame.module.variables[id];
-        if variable.space != StateSpace::Param || self.variables.get(id).is_some() || self.parameter_slots.contains_key(&id) {
+        let is_variadic = self.variadic_parameter.is_some_and(|(open, _)| open == id);
+        if variable.space != StateSpace::Param || self.variables.get(id).is_some() || self.parameter_slots.contains_key(&id) || is_variadic
+        {
             return Ok(None);
         }
         let words = self.parameter_words(id)?;

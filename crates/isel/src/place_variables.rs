@@ -64,7 +64,7 @@ impl Layout {
             layout.by_name.entry(variable.name).or_insert(VariableId::new(position));
         }
         layout.place_constants(module)?;
-        let mut externs: FxHashSet<String> = layout.externs.iter().cloned().collect();
+        let mut externs: FxHashSet<String> = layout.externs.iter().map(|(name, _)| name.clone()).collect();
         // If a module has more global variables than the table has slots, only variables that code refers to get a slot. The addresses of
         // the others are relocations in the code.
         let mentioned: Option<FxHashSet<VariableId>> = (variables_in(module, StateSpace::Global).count() > MAX_ADDRESSES)
@@ -81,7 +81,7 @@ impl Layout {
             }
             if variable.linkage == Linkage::Extern && variable.initializer.is_none() {
                 if externs.insert(name.clone()) {
-                    layout.externs.push(name.clone());
+                    layout.externs.push((name.clone(), id));
                 }
             } else {
                 layout.globals.push(global(module, &layout, id, name.clone())?);
@@ -100,6 +100,11 @@ impl Layout {
             facts.statics.insert(id, home);
         }
         facts.statics.extend(layout.constants.iter().map(|constant| (constant.id, layout.of_static(constant, SymbolSpace::Constant))));
+        if linking == Linking::Relocatable {
+            let constants = layout.externs.iter().filter(|(_, id)| module.variables[*id].space == StateSpace::Const);
+            let symbol = |name: &String| VariableLocation::Symbol { name: name.clone(), space: SymbolSpace::Constant };
+            facts.statics.extend(constants.map(|(name, id)| (*id, symbol(name))));
+        }
         for (position, variable) in module.variables.iter().enumerate().filter(|(_, variable)| variable.count.is_some()) {
             facts.strides.insert(VariableId::new(position), narrow(stride(variable)));
         }
@@ -120,7 +125,9 @@ impl Layout {
             let variable = &module.variables[id];
             let Some(name) = self.names[id.position()].clone() else { continue };
             if variable.linkage == Linkage::Extern {
-                self.externs.push(name);
+                if !self.externs.iter().any(|(known, _)| *known == name) {
+                    self.externs.push((name, id));
+                }
                 continue;
             }
             let (bytes, align) = (total_bytes(variable), variable.align_bytes().max(1));

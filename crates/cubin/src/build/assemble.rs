@@ -327,6 +327,7 @@ impl Maker<'_> {
     fn module_attributes(&self) -> Vec<Attribute> {
         let module = self.module;
         let mut list = Vec::new();
+        list.extend(module.asks_image_types.then(|| Attribute::new(AttributeCode::ISTYPEP_USED, AttributeValue::Flag)));
         for (k, function) in module.functions.iter().enumerate().rev() {
             let symbol = self.function(k);
             list.push(Attribute::per_symbol(AttributeCode::REGCOUNT, symbol, u32::from(function.registers)));

@@ -13,6 +13,7 @@ const AMPERE: &[AttributeCode] = &[
     AttributeCode::CBANK_PARAM_SIZE,
     AttributeCode::KPARAM_INFO,
     AttributeCode::KPARAM_INFO_V2,
+    AttributeCode::RESERVED_SMEM_USED,
     AttributeCode::WMMA_USED,
     AttributeCode::MAXREG_COUNT,
     AttributeCode::NUM_BARRIERS,
@@ -88,11 +89,6 @@ pub(super) fn rank(traits: &FileTraits, code: AttributeCode) -> usize {
     order.iter().position(|&other| other == code).unwrap_or(order.len())
 }
 
-/// Returns the position of an attribute in the order of Hopper and Blackwell.
-pub(super) fn hopper_rank(code: AttributeCode) -> usize {
-    HOPPER.iter().position(|&other| other == code).unwrap_or(HOPPER.len())
-}
-
 /// Returns the attributes of a kernel, in ptxas' order: those that every kernel has, those that follow from its parameters, and `extra`.
 ///
 /// `parameters` are in the order of declaration. An attribute in `extra` replaces the default one with the same code, for example
@@ -112,9 +108,6 @@ pub fn kernel_attributes_with(traits: &FileTraits, parameters: &[Parameter], is_
     let mut list = vec![Attribute::new(AttributeCode::MAXREG_COUNT, AttributeValue::Half(NO_LIMIT))];
     if traits.reserved_variable.is_some() {
         list.push(Attribute::new(AttributeCode::RESERVED_SMEM_USED, AttributeValue::Flag));
-    }
-    if traits.has_mercury() {
-        list.push(Attribute::new(AttributeCode::VRC_CTA_INIT_COUNT, AttributeValue::Byte(0)));
     }
     if !parameters.is_empty() {
         let size = end_of(parameters);
@@ -159,6 +152,9 @@ pub fn function_attributes(traits: &FileTraits, extra: Vec<Attribute>) -> Vec<At
         list.push(Attribute::new(AttributeCode::SW2861232_WAR, AttributeValue::Flag));
     }
     list.extend(traits.software_workarounds.map(|bits| Attribute::words(AttributeCode::SW_WAR, [bits])));
+    if traits.has_mercury() {
+        list.push(Attribute::new(AttributeCode::VRC_CTA_INIT_COUNT, AttributeValue::Byte(0)));
+    }
     if traits.has_sparse_mma_mask() {
         list.push(Attribute::new(AttributeCode::SPARSE_MMA_MASK, AttributeValue::Half(0)));
     }

@@ -6,8 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Linkage, Module};
+use super::{ExternKind, Linkage, Module};
 use crate::callgraph::{CallEdge, NO_CALLS};
+
+/// Offset of the empty string, which the list of functions whose address is taken has for a kernel.
+const NO_PROTOTYPE: u32 = 0;
 
 /// Offset of each prototype in `.strtab`.
 pub(super) type Prototypes = BTreeMap<String, u32>;
@@ -52,8 +55,10 @@ impl Module {
             for callee in &function.calls {
                 lists[0].push(edge(name, find(callee)?)?);
             }
-            if let Some(text) = function.prototype.as_deref().filter(|_| function.is_address_taken) {
-                lists[1].push(edge(name, prototype(text))?);
+            match function.prototype.as_deref() {
+                Some(text) if function.is_address_taken => lists[1].push(edge(name, prototype(text))?),
+                None if function.is_address_taken && function.is_kernel => lists[1].push(edge(name, NO_PROTOTYPE)?),
+                _ => {}
             }
             for text in &function.indirect_calls {
                 lists[2].push(edge(name, prototype(text))?);
@@ -63,8 +68,10 @@ impl Module {
             }
         }
         for external in self.externs.iter().filter(|external| external.is_address_taken) {
-            if let Some(text) = external.prototype.as_deref() {
-                lists[1].push(edge(&external.name, prototype(text))?);
+            match external.prototype.as_deref() {
+                Some(text) => lists[1].push(edge(&external.name, prototype(text))?),
+                None if external.kind == ExternKind::Kernel => lists[1].push(edge(&external.name, NO_PROTOTYPE)?),
+                None => {}
             }
         }
         Ok(NO_CALLS.into_iter().zip(lists).flat_map(|(mark, list)| std::iter::once(mark).chain(list)).collect())

@@ -130,6 +130,8 @@ pub struct Module {
     pub images: Vec<Image>,
     /// Whether samplers are separate from textures: `texmode_independent`.
     pub has_independent_samplers: bool,
+    /// Whether the code asks at run time whether a handle is that of a texture, a sampler or a surface (`istypep`).
+    pub asks_image_types: bool,
     /// Whether exits wait for errors of memory accesses, which each function then has an attribute for.
     pub waits_for_errors_at_exit: bool,
     /// Whether the shared memory of kernels starts at address 0, without a part that the system reserves.
@@ -299,6 +301,8 @@ pub struct Extern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExternKind {
     Function,
+    /// A kernel: `.extern .entry`.
+    Kernel,
     /// A variable in global memory, with its size in bytes.
     Global(u64),
     /// A variable in constant bank 3, with its size in bytes.
@@ -344,6 +348,7 @@ impl Module {
             addresses: Vec::new(),
             images: Vec::new(),
             has_independent_samplers: false,
+            asks_image_types: false,
             waits_for_errors_at_exit: false,
             without_shared_reservation: false,
             debug: Vec::new(),

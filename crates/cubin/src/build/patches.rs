@@ -1,7 +1,8 @@
 //! Relocations by meaning: what the linker or the driver has to fill in.
 //!
 //! The same meaning has different relocation types on different targets: a call is `ABS47_34` up to Ada and `ABS55_16_34` from Hopper on.
-//! In relocatable files from Hopper on, addresses of functions go through a table of unified functions.
+//! In relocatable files from Hopper on, addresses of functions go through a table of unified functions. The address of a kernel is that of
+//! a descriptor that the driver keeps for the kernel, in all files.
 //!
 //! In executable files, the driver fills in addresses and calls. Offsets in shared and constant memory are filled in by the linker; the
 //! builder of an executable file knows these offsets and must put them into the code.
@@ -31,6 +32,9 @@ pub enum CodePatch {
     /// Low half of the address of a function, for an indirect call.
     FunctionLow,
     FunctionHigh,
+    /// Low half of the address of a kernel's descriptor, for a launch by a kernel.
+    KernelLow,
+    KernelHigh,
     /// Target of `CALL.ABS`.
     Call,
     /// Immediate of `CALL.ABS R`, for the symbol `__UFT_OFFSET`, in relocatable files from Hopper on. Executable files have 0 there, and no
@@ -72,8 +76,14 @@ pub enum DataPatch {
     Address,
     /// 64-bit address of a function.
     Function,
+    /// 64-bit address of a kernel's descriptor.
+    Kernel,
     /// One byte of the generic address, 0 for the lowest: `0xff00(x)` in PTX.
     GenericByte(u8),
+    /// One byte of the address of a function.
+    FunctionByte(u8),
+    /// One byte of the address of a kernel's descriptor.
+    KernelByte(u8),
     Other(RelocationType),
 }
 
@@ -85,6 +95,8 @@ impl CodePatch {
         Some(match self {
             CodePatch::FunctionLow if unified => RelocationType::R_CUDA_UNIFIED32_LO_32,
             CodePatch::FunctionHigh if unified => RelocationType::R_CUDA_UNIFIED32_HI_32,
+            CodePatch::KernelLow => RelocationType::R_CUDA_FUNC_DESC32_LO_32,
+            CodePatch::KernelHigh => RelocationType::R_CUDA_FUNC_DESC32_HI_32,
             CodePatch::AddressLow | CodePatch::FunctionLow => RelocationType::R_CUDA_ABS32_LO_32,
             CodePatch::AddressHigh | CodePatch::FunctionHigh => RelocationType::R_CUDA_ABS32_HI_32,
             CodePatch::Call if early => RelocationType::R_CUDA_ABS47_34,
@@ -119,6 +131,8 @@ impl CodePatch {
         match relocation_type {
             RelocationType::R_CUDA_UNIFIED32_LO_32 => CodePatch::FunctionLow,
             RelocationType::R_CUDA_UNIFIED32_HI_32 => CodePatch::FunctionHigh,
+            RelocationType::R_CUDA_FUNC_DESC32_LO_32 => CodePatch::KernelLow,
+            RelocationType::R_CUDA_FUNC_DESC32_HI_32 => CodePatch::KernelHigh,
             RelocationType::R_CUDA_ABS32_LO_32 => CodePatch::AddressLow,
             RelocationType::R_CUDA_ABS32_HI_32 => CodePatch::AddressHigh,
             RelocationType::R_CUDA_ABS47_34 | RelocationType::R_CUDA_ABS55_16_34 => CodePatch::Call,
@@ -137,26 +151,39 @@ impl CodePatch {
 impl DataPatch {
     /// Returns the relocation type.
     pub(super) fn relocation_type(self, traits: &FileTraits, file_type: FileType) -> RelocationType {
+        let unified = traits.style != LayoutGeneration::Ampere && file_type == FileType::Relocatable;
         match self {
-            DataPatch::Function if traits.style != LayoutGeneration::Ampere && file_type == FileType::Relocatable => {
-                RelocationType::R_CUDA_UNIFIED
-            }
+            DataPatch::Function if unified => RelocationType::R_CUDA_UNIFIED,
+            DataPatch::FunctionByte(index) if unified => byte_type(RelocationType::R_CUDA_UNIFIED_8_0, index),
             DataPatch::Address | DataPatch::Function => RelocationType::R_CUDA_64,
+            DataPatch::Kernel => RelocationType::R_CUDA_FUNC_DESC_64,
             DataPatch::Generic => RelocationType::R_CUDA_G64,
-            DataPatch::GenericByte(index) => RelocationType(RelocationType::R_CUDA_G8_0.0 + u32::from(index & 7)),
+            DataPatch::GenericByte(index) => byte_type(RelocationType::R_CUDA_G8_0, index),
+            DataPatch::FunctionByte(index) => byte_type(RelocationType::R_CUDA_8_0, index),
+            DataPatch::KernelByte(index) => byte_type(RelocationType::R_CUDA_FUNC_DESC_8_0, index),
             DataPatch::Other(other) => other,
         }
     }
 
     /// Returns the meaning of a relocation type in data.
     pub fn of(relocation_type: RelocationType) -> DataPatch {
-        let bytes = RelocationType::R_CUDA_G8_0.0..RelocationType::R_CUDA_G8_0.0 + 8;
+        let byte = |first: RelocationType| relocation_type.0.checked_sub(first.0).filter(|&index| index < 8).map(|index| index as u8);
         match relocation_type {
             RelocationType::R_CUDA_UNIFIED => DataPatch::Function,
             RelocationType::R_CUDA_64 => DataPatch::Address,
+            RelocationType::R_CUDA_FUNC_DESC_64 => DataPatch::Kernel,
             RelocationType::R_CUDA_G64 => DataPatch::Generic,
-            RelocationType(number) if bytes.contains(&number) => DataPatch::GenericByte((number - bytes.start) as u8),
-            other => DataPatch::Other(other),
+            other => None
+                .or(byte(RelocationType::R_CUDA_G8_0).map(DataPatch::GenericByte))
+                .or(byte(RelocationType::R_CUDA_8_0).map(DataPatch::FunctionByte))
+                .or(byte(RelocationType::R_CUDA_UNIFIED_8_0).map(DataPatch::FunctionByte))
+                .or(byte(RelocationType::R_CUDA_FUNC_DESC_8_0).map(DataPatch::KernelByte))
+                .unwrap_or(DataPatch::Other(other)),
         }
     }
+}
+
+/// Returns the relocation type for byte `index` of an address, given that for its lowest byte.
+fn byte_type(first: RelocationType, index: u8) -> RelocationType {
+    RelocationType(first.0 + u32::from(index & 7))
 }

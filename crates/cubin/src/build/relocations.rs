@@ -83,9 +83,10 @@ impl Module {
 
     /// Returns the relocations of the address table in constant bank 4.
     fn address_patches(&self) -> Vec<Patch> {
+        let is_kernel = |name: &str| self.functions.iter().any(|function| function.is_kernel && function.name == name);
         let patch = |(slot, name): (usize, &String)| Patch {
             offset: slot as u64 * 8,
-            relocation_type: RelocationType::R_CUDA_64,
+            relocation_type: if is_kernel(name) { RelocationType::R_CUDA_FUNC_DESC_64 } else { RelocationType::R_CUDA_64 },
             symbol: Err(name.clone()),
             addend: 0,
         };

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use oriole_support::strongly_connected;
 
-use super::attributes::hopper_rank;
+use super::attributes::rank;
 use super::{Function, Module, UNKNOWN_STACK};
 use crate::info::{Attribute, AttributeCode, AttributeValue};
 
@@ -28,6 +28,11 @@ impl Module {
             function.min_stack_size = cost.stack.unwrap_or(UNKNOWN_STACK);
             function.set_barriers(cost.barriers);
             function.set_tensor_memory(cost.tensor_memory);
+            if cost.uses_reserved_shared {
+                function.set_reserved_shared();
+            }
+            let traits = &self.traits;
+            function.attributes.sort_by_key(|attribute| rank(traits, attribute.code));
         }
     }
 }
@@ -71,7 +76,7 @@ impl Function {
         }
     }
 
-    /// Replaces the attributes that declare the use of tensor memory. Attributes that follow from it come in ptxas' order.
+    /// Replaces the attributes that declare the use of tensor memory.
     fn set_tensor_memory(&mut self, wanted: TensorMemory) {
         let own = self.tensor_memory();
         if own == wanted {
@@ -86,7 +91,18 @@ impl Function {
             }
         }
         self.attributes.append(&mut added);
-        self.attributes.sort_by_key(|attribute| hopper_rank(attribute.code));
+    }
+
+    /// Returns whether the attributes say that the function uses reserved shared memory.
+    fn uses_reserved_shared(&self) -> bool {
+        self.attributes.iter().any(|attribute| attribute.code == AttributeCode::RESERVED_SMEM_USED)
+    }
+
+    /// Adds the attribute which says that the function uses reserved shared memory.
+    fn set_reserved_shared(&mut self) {
+        if !self.uses_reserved_shared() {
+            self.attributes.push(Attribute::new(AttributeCode::RESERVED_SMEM_USED, AttributeValue::Flag));
+        }
     }
 }
 
@@ -136,16 +152,28 @@ struct Cost {
     /// Stack size in bytes; `None` if it is unknown at compile time.
     stack: Option<u32>,
     tensor_memory: TensorMemory,
+    uses_reserved_shared: bool,
 }
 
 impl Cost {
-    const NOTHING: Cost =
-        Cost { registers: 0, barriers: 0, stack: Some(0), tensor_memory: TensorMemory { groups: [false; 2], allocates: false, count: 0 } };
+    const NOTHING: Cost = Cost {
+        registers: 0,
+        barriers: 0,
+        stack: Some(0),
+        tensor_memory: TensorMemory { groups: [false; 2], allocates: false, count: 0 },
+        uses_reserved_shared: false,
+    };
 
     /// Returns the resources of a function without its callees. The stack is unknown if it has indirect calls.
     fn of(function: &Function) -> Cost {
         let stack = function.indirect_calls.is_empty().then_some(function.frame_size);
-        Cost { registers: function.registers, barriers: function.barriers(), stack, tensor_memory: function.tensor_memory() }
+        Cost {
+            registers: function.registers,
+            barriers: function.barriers(),
+            stack,
+            tensor_memory: function.tensor_memory(),
+            uses_reserved_shared: function.uses_reserved_shared(),
+        }
     }
 
     /// Combines two functions of which either may run: the maximum of each resource.
@@ -155,6 +183,7 @@ impl Cost {
             barriers: self.barriers.max(other.barriers),
             stack: self.stack.zip(other.stack).map(|(own, other)| own.max(other)),
             tensor_memory: self.tensor_memory.both(other.tensor_memory),
+            uses_reserved_shared: self.uses_reserved_shared | other.uses_reserved_shared,
         }
     }
 
@@ -186,7 +215,8 @@ impl Graph {
         for (k, function) in functions.iter().enumerate() {
             callees[k].extend(function.calls.iter().filter_map(|name| by_name.get(name.as_str()).copied()));
             callees[k].extend(function.indirect_calls.iter().map(|prototype| by_prototype[prototype.as_str()]));
-            if function.is_address_taken {
+            // A kernel whose address is taken is launched, not called.
+            if function.is_address_taken && !function.is_kernel {
                 match &function.prototype {
                     Some(prototype) => by_prototype.get(prototype.as_str()).into_iter().for_each(|&node| callees[node].push(k)),
                     None => callees[of_unknown].push(k),

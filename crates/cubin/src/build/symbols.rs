@@ -281,7 +281,11 @@ impl Maker<'_> {
     fn extern_symbol(&self, i: usize) -> Symbol {
         let external = &self.module.externs[i];
         let (memory, size) = match external.kind {
-            ExternKind::Function => return Symbol::new(&external.name, elf::STB_GLOBAL, elf::STT_FUNC, SymbolSection::Undefined),
+            ExternKind::Function | ExternKind::Kernel => {
+                let entry = if external.kind == ExternKind::Kernel { other::ENTRY } else { 0 };
+                let symbol = Symbol::new(&external.name, elf::STB_GLOBAL, elf::STT_FUNC, SymbolSection::Undefined);
+                return Symbol { other: entry, ..symbol };
+            }
             ExternKind::Global(size) => (other::GLOBAL, size),
             ExternKind::Constant(size) => (other::CONSTANT, size),
             ExternKind::DynamicShared => (other::SHARED, 0),

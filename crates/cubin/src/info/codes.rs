@@ -132,6 +132,7 @@ impl AttributeCode {
     pub const EXIT_INSTR_OFFSETS: AttributeCode = AttributeCode(0x1c);
     pub const S2RCTAID_INSTR_OFFSETS: AttributeCode = AttributeCode(0x1d);
     pub const CRS_STACK_SIZE: AttributeCode = AttributeCode(0x1e);
+    pub const ISTYPEP_USED: AttributeCode = AttributeCode(0x22);
     pub const MAX_STACK_SIZE: AttributeCode = AttributeCode(0x23);
     pub const ATOM_SYS_INSTR_OFFSETS: AttributeCode = AttributeCode(0x27);
     pub const COOP_GROUP_INSTR_OFFSETS: AttributeCode = AttributeCode(0x28);

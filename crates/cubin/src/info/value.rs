@@ -137,10 +137,11 @@ pub struct Mbarrier {
     pub register: u32,
     pub offset: u32,
     pub kind: MbarrierKind,
-    /// Four bits: 0, 1, 2 for a scale of 4, 8, 16.
+    /// Four bits. Without a scale 0, otherwise 1, 2, 3 for `.X4`, `.X8`, `.X16`, for which cuobjdump prints the next larger scale.
     pub stride: u8,
-    /// 0 in all files seen so far.
+    /// 1 in all files seen so far.
     pub reserved: u8,
+    /// Number of the uniform register; 63 means none.
     pub uniform_register: u8,
     /// 0 in all files seen so far.
     pub reserved_high: u8,
@@ -150,7 +151,29 @@ pub struct Mbarrier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MbarrierKind(pub u8);
 
+impl Mbarrier {
+    /// [`Mbarrier::register`] of an address without a register.
+    pub const NO_REGISTER: u32 = 255;
+    /// [`Mbarrier::uniform_register`] of an address without a uniform register.
+    pub const NO_UNIFORM_REGISTER: u8 = 63;
+}
+
 impl MbarrierKind {
+    pub const INIT: Self = Self(0);
+    pub const ARRIVE: Self = Self(1);
+    pub const ARRIVE_NOCOMPLETE: Self = Self(2);
+    pub const ARRIVE_DROP: Self = Self(3);
+    pub const ARRIVE_DROP_NOCOMPLETE: Self = Self(4);
+    pub const TEST_WAIT: Self = Self(5);
+    pub const TEST_WAIT_PARITY: Self = Self(6);
+    pub const CP_ASYNC_ARRIVE: Self = Self(7);
+    pub const INVAL: Self = Self(8);
+    pub const TRY_WAIT: Self = Self(9);
+    pub const TRY_WAIT_PARITY: Self = Self(10);
+    /// cuobjdump has no names for the last two.
+    pub const EXPECT_TX: Self = Self(11);
+    pub const COMPLETE_TX: Self = Self(12);
+
     /// Returns the name that cuobjdump prints, without `MBARRIER_`.
     pub fn name(self) -> Option<&'static str> {
         const NAMES: [&str; 11] = [

@@ -40,6 +40,7 @@ pub fn parts(cubin: &Cubin, traits: FileTraits) -> Result<Module> {
         let of_code = [CompatCode::ISA_CLASS, CompatCode::INST_TENSORMAP_V1];
         module.compat = compat.iter().filter(|attribute| of_code.contains(&attribute.code)).cloned().collect();
     }
+    module.asks_image_types = cubin.module_attributes().iter().any(|attribute| attribute.code == AttributeCode::ISTYPEP_USED);
     module.addresses = relocations(cubin, ".nv.constant4").iter().map(|relocation| reader.name(relocation.symbol)).collect();
     Ok(module)
 }
@@ -268,6 +269,7 @@ impl Reader<'_> {
             let is_extern = symbol.section == SymbolSection::Undefined && symbol.binding == 1;
             let kind = match (symbol.symbol_type, symbol.other & 0xe0) {
                 _ if !is_extern => continue,
+                (2, _) if symbol.is_kernel() => ExternKind::Kernel,
                 (2, _) => ExternKind::Function,
                 (STT_CUDA_OBJECT, 0x20) => ExternKind::Global(symbol.size),
                 (STT_CUDA_OBJECT, 0x80) => ExternKind::Constant(symbol.size),

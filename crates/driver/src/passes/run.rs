@@ -9,10 +9,11 @@ use oriole_isel::{SelectOptions, Selected, select_function_with};
 use oriole_opt as opt;
 use oriole_regalloc::AllocationEnvironment;
 
+use crate::compat::CodeRequirements;
 use crate::debug::{assignments, joins, registers, saved_registers, variables};
 use crate::error::{ErrorCause, FunctionError};
 use crate::state::{FunctionState, Selection};
-use crate::{convention, emit, layout, patches, prologue, report_data, resident_blocks, schedule};
+use crate::{barrier_sites, convention, emit, layout, patches, prologue, report_data, resident_blocks, schedule};
 
 /// The result of a pass: nothing, or the errors that stop the compilation of the function.
 type PassOutcome = Result<(), Vec<FunctionError>>;
@@ -364,6 +365,8 @@ pub(super) fn encode(state: &mut FunctionState<'_>) -> PassOutcome {
         patches::check(&state.function).map_err(|failure| vec![failure])?;
     }
     let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal_error)?;
+    code.barrier_sites = barrier_sites::run(&state.function, &barrier_sites::statements(state.input.module, state.input.id));
+    code.requirements = CodeRequirements::of(&state.function, state.input.module, state.input.id);
     code.register_aliases = std::mem::take(&mut state.register_aliases);
     code.register_ranges = registers::ranges(&state.function, &state.register_definitions);
     // In a function that moves its stack pointer at run time, saved registers have no constant offsets from the stack pointer.
