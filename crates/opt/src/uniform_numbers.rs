@@ -33,7 +33,7 @@ use crate::legalize::EncodabilityCache;
 use crate::rewrite::{InstDraft, InstPrelude, single_register};
 
 /// Maximum number of doubles in uniform registers: about half of the 63 registers, because addresses and descriptors need some too.
-const MAX_UNIFORM_DOUBLES: usize = 16;
+const MAX_UNIFORM_DOUBLES: usize = 24;
 /// Maximum number of doubles in uniform registers of a kernel that calls functions: the callees do not use 27 of the 63 registers.
 const MAX_UNIFORM_DOUBLES_WITH_CALLS: usize = 11;
 /// Minimum number of reads of a double that is moved to uniform registers, weighted by the estimated number of executions of each read. A

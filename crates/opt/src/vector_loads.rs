@@ -1,4 +1,4 @@
-//! Joins loads of neighbouring words of shared memory into vector loads.
+//! Joins loads of neighbouring words or doubles of shared memory into vector loads.
 //!
 //! ```text
 //! %2 = LDS [%b+0x10]                         %6:R4 = LDS.128 [%b+0x10]
@@ -70,7 +70,7 @@ pub fn run_and_record_remarks(function: &mut Function, target: Target, remarks: 
     stats
 }
 
-/// Loads of 32-bit words from the same base register, in execution order. Each entry is the offset in bytes, the load, and its index in the
+/// Loads of words of the same size, 32 or 64 bits, from the same base register, in execution order. Each entry is the offset in bytes, the load, and its index in the
 /// block.
 type LoadGroup = Vec<(i64, Inst, usize)>;
 
@@ -79,15 +79,15 @@ fn find_load_groups(function: &Function, block: Block) -> Vec<LoadGroup> {
     let mut closed: Vec<LoadGroup> = Vec::new();
     // The groups that later loads of the block can still be added to, in the order of their first loads.
     let mut open: Vec<LoadGroup> = Vec::new();
-    let mut open_indices: FxHashMap<(Part, bool), usize> = FxHashMap::default();
+    let mut open_indices: FxHashMap<(Part, u8, bool), usize> = FxHashMap::default();
     for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
-        if let Some((base, offset)) = match_word_load(function, inst) {
+        if let Some(load) = match_word_load(function, inst) {
             let is_constant = function.insts[inst].memory.is_some_and(|id| function.accesses[id].constant);
-            let number = *open_indices.entry((base, is_constant)).or_insert_with(|| {
+            let number = *open_indices.entry((load.base, load.registers, is_constant)).or_insert_with(|| {
                 open.push(LoadGroup::new());
                 open.len() - 1
             });
-            open[number].push((offset, inst, position));
+            open[number].push((load.offset, inst, position));
         } else if !matches!(function.insts[inst].op.effect(), Effect::None | Effect::State | Effect::Lanes | Effect::Reads) {
             closed.append(&mut open);
             open_indices.clear();
@@ -98,20 +98,35 @@ fn find_load_groups(function: &Function, block: Block) -> Vec<LoadGroup> {
     closed
 }
 
-/// Matches an unguarded weak load of a 32-bit word from shared memory. Returns its base register and its offset in bytes.
-fn match_word_load(function: &Function, inst: Inst) -> Option<(Part, i64)> {
+/// A load of one word of 32 or 64 bits.
+struct WordLoad {
+    /// The base register of the address.
+    base: Part,
+    /// The offset of the address, in bytes.
+    offset: i64,
+    /// Number of registers that are loaded: 1 or 2.
+    registers: u8,
+}
+
+/// Matches an unguarded weak load of a word of 32 or 64 bits from shared memory.
+fn match_word_load(function: &Function, inst: Inst) -> Option<WordLoad> {
     let data = &function.insts[inst];
+    let registers = match data.modifiers.as_slice() {
+        [] => 1,
+        [Symbol::_64] => 2,
+        _ => return None,
+    };
     let access = function.accesses[data.memory?];
-    let is_plain = !access.volatile && access.order == Order::Weak && access.bytes == 4;
-    if !data.is_machine(Opcode::LDS) || !data.modifiers.is_empty() || data.guard.is_some() || !is_plain {
+    let is_plain = !access.volatile && access.order == Order::Weak && access.bytes == 4 * registers;
+    if !data.is_machine(Opcode::LDS) || data.guard.is_some() || !is_plain {
         return None;
     }
     let [result, address, base, offset] = function.operands(inst) else { return None };
     let is_term = |operand: &Operand| operand.role == Role::Bracket(0) && operand.suffixes().next().is_none() && operand.signs.is_empty();
     let is_address = matches!(address.kind, OperandKind::Address(_)) && is_term(base) && is_term(offset);
-    let is_word = result.part().is_some_and(|part| function.values[part.value] == Class::R);
+    let is_word = result.part().is_some_and(|part| function.values[part.value] == Class::new(RegFile::General, registers));
     let base = base.part().filter(|part| part.count == 1 && function.values[part.value].file == RegFile::General)?;
-    Some((base, offset.integer()?)).filter(|_| is_address && is_word)
+    Some(WordLoad { base, offset: offset.integer()?, registers }).filter(|_| is_address && is_word)
 }
 
 /// Joins the loads of neighbouring words in one group into vector loads. Adds each vector load to `vector_load_before`, with the load
@@ -124,22 +139,24 @@ fn join_loads_of_group(
     vector_load_before: &mut FxHashMap<Inst, Inst>,
     remarks: &mut Remarks,
 ) {
-    let Some((base, _)) = match_word_load(function, group[0].1) else { return };
+    let Some(WordLoad { base, registers, .. }) = match_word_load(function, group[0].1) else { return };
+    let word_bytes = 4 * i64::from(registers);
+    let lengths: &[usize] = if registers == 1 { &[4, 2] } else { &[2] };
     let alignment = 1_i64 << trailing_zeros.trailing_zeros_of_register(base);
     group.sort_unstable();
     group.dedup_by_key(|load| load.0);
     let mut at = 0;
     while at < group.len() {
-        let length = [4, 2].into_iter().find(|&length| {
-            let bytes = 4 * length as i64;
+        let length = lengths.iter().copied().find(|&length| {
+            let bytes = word_bytes * length as i64;
             let start = group[at].0;
-            let follows = |number: usize| group.get(at + number).is_some_and(|load| load.0 == start + 4 * number as i64);
+            let follows = |number: usize| group.get(at + number).is_some_and(|load| load.0 == start + word_bytes * number as i64);
             start.rem_euclid(bytes) == 0 && alignment >= bytes && (1..length).all(follows)
         });
         let place = function.insts[group[at].1].location;
         let Some(length) = length else {
-            let has_neighbour = group.get(at + 1).is_some_and(|load| load.0 == group[at].0 + 4);
-            if has_neighbour && alignment < 8 {
+            let has_neighbour = group.get(at + 1).is_some_and(|load| load.0 == group[at].0 + word_bytes);
+            if has_neighbour && alignment < 2 * word_bytes {
                 let reason =
                     || format!("a load of the neighbouring word follows, but the address is only known to be a multiple of {alignment}");
                 remarks.missed(PASS_NAME, place, reason);
@@ -148,21 +165,22 @@ fn join_loads_of_group(
             continue;
         };
         let loads = &group[at..at + length];
-        if let Some((first, vector)) = make_vector_load(function, target, loads) {
+        if let Some((first, vector)) = make_vector_load(function, target, loads, registers) {
             vector_load_before.insert(first, vector);
-            remarks.done(PASS_NAME, place, || format!("{length} loads of shared memory were joined into one of {} bytes", 4 * length));
+            let bytes = word_bytes * length as i64;
+            remarks.done(PASS_NAME, place, || format!("{length} loads of shared memory were joined into one of {bytes} bytes"));
         }
         at += length;
     }
 }
 
-/// Creates a vector load that replaces `loads`, and turns these loads into copies of its registers. Returns the first of these loads in
-/// execution order, and the vector load; `None` if the target cannot encode the vector load.
-fn make_vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst, usize)]) -> Option<(Inst, Inst)> {
+/// Creates a vector load that replaces `loads`, which load `registers` registers each, and turns them into copies of its registers. Returns
+/// the first of these loads in execution order, and the vector load; `None` if the target cannot encode the vector load.
+fn make_vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst, usize)], registers: u8) -> Option<(Inst, Inst)> {
     let first = loads.iter().min_by_key(|load| load.2)?.1;
     let lowest = loads[0].1;
     let access = function.accesses[function.insts[lowest].memory?];
-    let width = loads.len() as u8;
+    let width = loads.len() as u8 * registers;
     let value = function.new_value(Class::new(RegFile::General, width));
     let mut operands: Vec<Operand> = function.operands(lowest).to_vec();
     operands[0] = function.whole(value).into();
@@ -175,7 +193,7 @@ fn make_vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst
     }
     for (number, &(_, load, _)) in loads.iter().enumerate() {
         let result = function.results(load)[0];
-        let source = Operand::from(Part { value, first: number as u8, count: 1 });
+        let source = Operand::from(Part { value, first: number as u8 * registers, count: registers });
         function.insts[load].op = Op::Pseudo(Pseudo::Copy);
         function.insts[load].modifiers = Symbols::new();
         function.insts[load].memory = None;
