@@ -23,7 +23,7 @@ RIVALS = {
 # Less than this is noise.
 NOISE = 1.01
 # Kernels that are slower than this have a reason in bench/reasons.tsv.
-SLOW = 1.15
+SLOW = 1.05
 
 
 def measured(path):

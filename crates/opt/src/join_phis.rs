@@ -31,7 +31,7 @@
 
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Target, Value};
 use oriole_isa::Symbols;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
@@ -62,9 +62,13 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
         let definitions = Definitions::compute(function);
         let before = stats.joined;
         for &block in &blocks {
-            let sets = if has_products { find_phi_sets(function, &definitions, block) } else { Vec::new() };
-            for set in sets.into_iter().chain(loaded::find_phi_sets(function, &definitions, block)) {
-                join_phi_set(function, &definitions, block, &set);
+            let mut sets = if has_products { find_phi_sets(function, &definitions, block) } else { Vec::new() };
+            // A phi of an accumulator whose sources are other phis of tuples can be in a set of both kinds.
+            let taken: FxHashSet<Inst> = sets.iter().flat_map(|set| set.phis.iter().copied()).collect();
+            let is_free = |set: &JoinablePhis| !set.phis.iter().any(|phi| taken.contains(phi));
+            sets.extend(loaded::find_phi_sets(function, &definitions, block).into_iter().filter(is_free));
+            for set in &sets {
+                join_phi_set(function, &definitions, block, set);
                 stats.joined += 1;
             }
         }
