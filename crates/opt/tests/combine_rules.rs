@@ -104,6 +104,16 @@ fn bits(state: &RegisterContents, operand: &Operand) -> u32 {
     }
 }
 
+/// Returns a summand of an addition with carries: `-x` counts as `2^32 - x`, also where `x` is zero.
+fn summand(state: &RegisterContents, operand: &Operand) -> u64 {
+    let word = u64::from(bits(state, operand));
+    match operand.signs {
+        Signs::NEGATE => (1 << 32) - word,
+        Signs::INVERT => word ^ u64::from(u32::MAX),
+        _ => word,
+    }
+}
+
 /// Executes one instruction on `state`.
 fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut RegisterContents) {
     let data = &function.insts[inst];
@@ -129,11 +139,12 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut Register
             ((0..4).fold(0, |all, at| all | byte(at) << (8 * at)), 0)
         }
         (Opcode::IADD3, []) => {
-            let sum = word(0) + word(1) + word(2);
+            let sum = summand(state, &sources[0]) + summand(state, &sources[1]) + summand(state, &sources[2]);
             (sum, sum >> 32)
         }
         (Opcode::IADD3, [Symbol::X]) => {
-            let sum = word(0) + word(1) + word(2) + word(3) + word(4);
+            let words = summand(state, &sources[0]) + summand(state, &sources[1]) + summand(state, &sources[2]);
+            let sum = words + word(3) + word(4);
             (sum, sum >> 32)
         }
         (Opcode::PLOP3, [Symbol::LUT]) => {
@@ -418,6 +429,24 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
         let inner = format!("%5:R, %6:P, PT = IADD3 %0, %1, RZ\n%7:R, PT, PT = IADD3.X %2, {zero}, RZ, %6, !PT\n");
         for (lower, upper) in [("%5, %3, RZ", "%7, %4, RZ"), ("%3, RZ, %5", "%4, %7, RZ"), ("%5, 0x5, RZ", "%7, RZ, RZ")] {
             let outer = format!("%8:R, %9:P, PT = IADD3 {lower}\n%10:R, PT, PT = IADD3.X {upper}, %9, !PT");
+            cases.push((5, format!("{inner}{outer}"), "%8, %10", &WORDS));
+        }
+    }
+    // One of the three 64-bit numbers is subtracted.
+    let differences = [("IADD3.X %0, ~%1, RZ, PT, !PT", "%2, ~RZ, RZ"), ("IADD3 %0, -%1, RZ", "~RZ, %2, RZ")];
+    let outer_sums = [
+        ("IADD3 %5, %3, RZ", "%7, %4, RZ"),
+        ("IADD3 0x5, %5, RZ", "%7, RZ, RZ"),
+        ("IADD3.X %3, ~%5, RZ, PT, !PT", "%4, ~%7, RZ"),
+        ("IADD3 %3, -%5, RZ", "%4, ~%7, RZ"),
+    ];
+    let sums = [("IADD3 %0, %1, RZ", "%2, %3, RZ")];
+    let outer_differences = [("IADD3.X %5, ~%3, RZ, PT, !PT", "%7, ~%4, RZ"), ("IADD3 -%3, %5, RZ", "%7, ~RZ, RZ")];
+    for (inners, outers) in [(&differences[..], &outer_sums[..]), (&sums[..], &outer_differences[..])] {
+        for (&(lower, upper), &(outer_lower, outer_upper)) in inners.iter().flat_map(|inner| outers.iter().map(move |outer| (inner, outer)))
+        {
+            let inner = format!("%5:R, %6:P, PT = {lower}\n%7:R, PT, PT = IADD3.X {upper}, %6, !PT\n");
+            let outer = format!("%8:R, %9:P, PT = {outer_lower}\n%10:R, PT, PT = IADD3.X {outer_upper}, %9, !PT");
             cases.push((5, format!("{inner}{outer}"), "%8, %10", &WORDS));
         }
     }
