@@ -92,8 +92,8 @@ def examine(file, cuobjdump):
             operators[name, ".".join(kinds)] = 1
         operators[name, "ERRBAR"] = int("ERRBAR" in function)
     sections = sorted(set(re.findall(r"\.debug_(?:line|info|abbrev|loc)\b", text)))
-    # Of -ewp, Oriole makes an ordinary program.
-    kind = re.search(r"type=(\w+)", text.replace("ET_EWP", "ET_EXEC"))
+    # Of -ewp, Oriole makes an ordinary object.
+    kind = re.search(r"type=(\w+)", text.replace("ET_EWP", "ET_REL"))
     return {"type": kind and kind[1], "sections": sections, "attributes": attributes(text), "operators": sorted(+operators)}, registers
 
 

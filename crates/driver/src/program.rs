@@ -217,6 +217,7 @@ fn lay_out_variables(modules: &[&Module], options: &Options) -> Result<Vec<Layou
         let layout = Layout::after(layouts.last(), module, linking).map_err(|error| unsupported(number, error.feature))?;
         layouts.push(layout);
     }
+    Layout::resolve_constants(&mut layouts, modules);
     Layout::place_common_images(&mut layouts, modules, options.target);
     let bank_bytes = layouts.last().map_or(0, |layout| layout.constants_end);
     layouts.iter_mut().for_each(|layout| layout.bank_bytes = bank_bytes);

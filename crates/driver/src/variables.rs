@@ -83,14 +83,15 @@ pub fn add_variables(file: &mut build::Module, module: &Module, index: &Function
 /// Defines the external global variables of an executable file that no module of the program defines, with the value zero, as ptxas does.
 /// Returns an error if the declaration has no size.
 pub fn define_unresolved_variables(file: &mut build::Module, modules: &[&Module]) -> Result<(), ErrorCause> {
-    let is_variable = |external: &Extern| matches!(external.kind, ExternKind::Global(_));
+    // Constants with a size have their place in the bank already.
+    let is_variable = |external: &Extern| matches!(external.kind, ExternKind::Global(_) | ExternKind::Constant(_));
     let (unresolved, others): (Vec<Extern>, Vec<Extern>) = std::mem::take(&mut file.externs).into_iter().partition(is_variable);
     file.externs = others;
     if unresolved.is_empty() {
         return Ok(());
     }
     for external in unresolved {
-        let ExternKind::Global(bytes) = external.kind else { continue };
+        let (ExternKind::Global(bytes) | ExternKind::Constant(bytes)) = external.kind else { continue };
         if bytes == 0 {
             return Err(ErrorCause::Limit(format!("Unresolved extern variable '{}'", external.name)));
         }

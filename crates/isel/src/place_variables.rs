@@ -118,6 +118,42 @@ impl Layout {
         Ok(layout)
     }
 
+    /// Gives the `.const` variables that the modules of an executable program only declare the offsets of their definitions in other
+    /// modules. A variable without a definition becomes one, with the value zero, as ptxas has it; one without a size stays unknown. Must be
+    /// called once for all modules, after the layout of each.
+    pub fn resolve_constants(layouts: &mut [Layout], modules: &[&Module]) {
+        let is_whole = |layout: &Layout| layout.linking == Linking::Whole;
+        let is_declared = |module: &Module, id: VariableId| module.variables[id].space == StateSpace::Const;
+        let mut offsets: FxHashMap<String, u32> = FxHashMap::default();
+        for (layout, module) in layouts.iter().zip(modules) {
+            let defined = layout.constants.iter().filter(|constant| module.variables[constant.id].linkage != Linkage::Internal);
+            offsets.extend(defined.map(|constant| (constant.name.clone(), constant.offset)));
+        }
+        let mut end = layouts.last().map_or(0, |layout| layout.constants_end);
+        for (layout, module) in layouts.iter_mut().zip(modules).filter(|(layout, _)| is_whole(layout)) {
+            let declared: Vec<_> = layout.externs.iter().filter(|(_, id)| is_declared(module, *id)).cloned().collect();
+            for (name, id) in declared {
+                let variable = &module.variables[id];
+                let known = offsets.get(&name).copied();
+                if known.is_none() && total_bytes(variable) == 0 {
+                    continue;
+                }
+                let offset = known.unwrap_or_else(|| {
+                    let (bytes, align) = (total_bytes(variable), variable.align_bytes().max(1));
+                    let offset = narrow(aligned(end, align));
+                    end = u64::from(offset).saturating_add(bytes);
+                    layout.constants.push(Static { id, name: name.clone(), offset, bytes, align, initial: None });
+                    offsets.insert(name.clone(), offset);
+                    offset
+                });
+                Arc::make_mut(&mut layout.module_facts).statics.insert(id, VariableLocation::Constant(offset));
+            }
+        }
+        if let Some(last) = layouts.last_mut() {
+            last.constants_end = end;
+        }
+    }
+
     /// Assigns the offsets in constant bank 3 and computes the initial contents.
     fn place_constants(&mut self, module: &Module) -> Result<(), Unsupported> {
         let mut end = self.constants_end;

@@ -49,7 +49,7 @@ pub enum SymbolSpace {
 
 /// Facts that are the same for all functions of a module. They are found once and shared: a copy or a search per function would make
 /// compile time proportional to the product of the numbers of functions and variables.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(crate) struct ModuleFacts {
     /// Locations of the `.const` and `.global` variables.
     pub(crate) statics: FxHashMap<VariableId, VariableLocation>,

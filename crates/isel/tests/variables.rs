@@ -172,7 +172,7 @@ fn variables_of_other_modules() {
          .entry k() {\n.reg .b32 %r;\nld.global.u32 %r, [elsewhere];\nst.global.u32 [here], %r;\nret;\n}\n",
     );
     let layout = Layout::new(&module, Linking::Relocatable).unwrap();
-    assert_eq!(layout.externs, ["elsewhere"]);
+    assert_eq!(layout.externs.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["elsewhere"]);
     let globals: Vec<(&str, u64)> = layout.globals.iter().map(|global| (global.name.as_str(), global.bytes)).collect();
     assert_eq!(globals, [("here", 4)]);
 }

@@ -51,7 +51,8 @@ pub fn generate(
         without_shared_reservation: line.value("disable-smem-reservation") == Some("true")
             && FileTraits::of(target).is_some_and(|traits| traits.style.reserved_shared() > 0),
         launch: settings.launch,
-        relocatable: line.has("compile-only"),
+        // ptxas has a kind of file of its own for extensible whole programs; nvlink takes an ordinary object too.
+        relocatable: line.has("compile-only") || line.has("extensible-whole-program"),
         tools_patch: line.has("compile-as-tools-patch"),
         entries: settings.entries_to_compile(line).to_vec(),
         hooks: settings.hooks.clone(),
@@ -162,7 +163,10 @@ fn warn_of_extern_variables(modules: &[ParsedModule], messages: &mut Messages<'_
     let defined: BTreeSet<&str> = variables().filter(|(_, variable)| variable.linkage != Linkage::Extern).map(|(name, _)| name).collect();
     let mut seen = BTreeSet::new();
     for (name, variable) in variables() {
-        let is_undefined = variable.linkage == Linkage::Extern && variable.space != StateSpace::Shared && !defined.contains(name);
+        // The compiler refuses one without a size.
+        let has_size = variable.size_bytes().is_some_and(|bytes| bytes > 0);
+        let is_undefined =
+            variable.linkage == Linkage::Extern && variable.space != StateSpace::Shared && has_size && !defined.contains(name);
         if is_undefined && seen.insert(name) {
             let rest = "in whole program compilation, ignoring extern qualifier";
             messages.warning(None, &format!("Unresolved extern variable '{name}' {rest}"));

@@ -111,16 +111,36 @@ fn rejects_false(operands: &mut crate::sass::site::Operands<'_>) -> Result<(), U
     if is_constant && operand.not { Ok(()) } else { Err(UnsupportedInst("a minimum with a second predicate".into())) }
 }
 
-/// `VIMNMX d, [p, p,] a, b, p`: minimum or maximum.
+/// `VIMNMX d, [p, p,] a, b, p`: minimum or maximum. The predicates say for the lower and the upper half whether the result is that of `a`, as
+/// in ptxas' code for the intrinsic functions `__vibmax_s16x2` and `__vibmin_u16x2` of CUDA; no compiler was seen to use them for other types.
 pub fn video_min_max(site: &Site<'_>) -> Built {
     accept(site, &TYPES[..7])?;
     let mut operands = site.operands();
     let d = operands.destination()?;
-    operands.unused_predicates(2)?;
+    let taken = operands.carries::<2>()?;
     let (a, b) = (operands.integer()?, operands.integer()?);
     let is_min = operands.predicate()?;
     operands.end()?;
-    Ok(extreme(site, d, a, b, is_min))
+    if taken.iter().all(Option::is_none) {
+        return Ok(extreme(site, d, a, b, is_min));
+    }
+    let layout = PackedLayout::of(site);
+    if layout.element.bits != 16 || site.has(".RELU") {
+        return Err(UnsupportedInst("a predicate that says which source was taken, for numbers that are not halves".into()));
+    }
+    Ok(compute(move |warp, mask| {
+        let (a, b, is_min) = (a.read(warp), b.read(warp), warp.read_predicate(is_min));
+        let choose = |lane: usize, a: i64, b: i64| if is_min >> lane & 1 == 1 { a.min(b) } else { a.max(b) };
+        let values: [u32; 32] = std::array::from_fn(|lane| layout.map2(a[lane], b[lane], |a, b| choose(lane, a, b)));
+        warp.write(d, mask, &values);
+        for (at, place) in [0, 16].into_iter().zip(taken) {
+            let is_first = |lane: &usize| layout.element_at(values[*lane], at) == layout.element_at(a[*lane], at);
+            let result = (0..32).filter(is_first).fold(0, |result, lane| result | 1 << lane);
+            if let Some(place) = place {
+                warp.write_predicate(place, mask, result);
+            }
+        }
+    }))
 }
 
 /// `VIMNMX3 d, a, b, c, p`: minimum or maximum of three; `VIADDMNMX d, a, b, c, p`: of `a + b` and `c`.

@@ -90,6 +90,13 @@ fn extremes() {
         assert_eq!(eval("VIMNMX.S16x2 R0, R1, R2, PT", &[a, b]), halves(&|a, b| S16.min(a, b)), "{a:x} {b:x}");
         assert_eq!(eval("VIMNMX.U16x2 R0, R1, R2, !PT", &[a, b]), halves(&|a, b| U16.max(a, b)));
         assert_eq!(eval("VIMNMX.S16x2.RELU R0, R1, R2, PT", &[a, b]), halves(&|a, b| S16.max(S16.min(a, b), 0)));
+        let mut machine = Machine::with(HOPPER, &[a, b]);
+        machine.run("VIMNMX.S16x2 R0, P2, P3, R1, R2, !PT");
+        let not_less = [0, 16].map(|at| S16.value(x >> at & 0xffff) >= S16.value(y >> at & 0xffff));
+        assert_eq!([2, 3].map(|number| machine.get_predicate(number)), not_less, "{a:x} {b:x}");
+        machine.run("VIMNMX.U16x2 R0, P2, P3, R1, R2, PT");
+        let not_greater = [0, 16].map(|at| x >> at & 0xffff <= y >> at & 0xffff);
+        assert_eq!([2, 3].map(|number| machine.get_predicate(number)), not_greater, "{a:x} {b:x}");
         let clamped = U32.wrap((S32.value(x) + S32.value(y)).clamp(S32.least(), S32.greatest()));
         assert_eq!(u64::from(eval_on(CONSUMER, "VIADD.S32.ISAT R0, R1, R2", &[a, b])), clamped);
         assert_eq!(eval_on(CONSUMER, "VIADD.16x2 R0, R1, R2", &[a, b]), halves(&|a, b| U16.add(a, b)));
@@ -104,6 +111,7 @@ fn extremes() {
         assert_eq!(machine.get_wide(6) as i64, c.min(d));
     }
     assert!(is_refused(HOPPER, "VIADDMNMX.S16x2 R0, R1, -R2, R3, PT"));
+    assert!(is_refused(HOPPER, "VIMNMX.S16x2.RELU R0, P2, PT, R1, R2, PT"));
 }
 
 #[test]
