@@ -29,14 +29,16 @@
 //! **Before** and **after**: SSA. Copy propagation and dead-code elimination remove the copies. The cost is linear in the number of phi
 //! sources for each round; a further round follows only if the previous one joined phis.
 
-use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Target, Value};
+use oriole_ir::{Block, Function, Inst, Op, Operand, Part, Pseudo, Target, Value};
 use oriole_isa::Symbols;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
+use phi_set::{JoinablePhis, phi_sources};
 
 mod loaded;
+mod phi_set;
 
 /// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -78,14 +80,6 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     }
 }
 
-/// A set of phis of one block that one phi of a tuple is to replace.
-struct JoinablePhis {
-    /// The tuple whose registers are the sources of the phis for one of the predecessors.
-    source_tuple: Value,
-    /// The phis, in the order of their registers in the tuple. Together they have all registers of the tuple.
-    phis: Vec<Inst>,
-}
-
 /// Finds the sets of phis of a block whose sources, for one predecessor, are all registers of one tuple.
 fn find_phi_sets(function: &Function, definitions: &Definitions, block: Block) -> Vec<JoinablePhis> {
     let phis = function.phis(block);
@@ -112,14 +106,6 @@ fn find_phi_sets(function: &Function, definitions: &Definitions, block: Block) -
         }
     }
     sets
-}
-
-/// Returns the sources of a phi, each with the predecessor block that it is for.
-fn phi_sources(function: &Function, phi: Inst) -> impl Iterator<Item = (Operand, Block)> + '_ {
-    function.sources(phi).chunks(2).filter_map(|pair| match pair {
-        [source, Operand { kind: OperandKind::Block(from), .. }] => Some((*source, *from)),
-        _ => None,
-    })
 }
 
 /// If a phi source is a copy of one register of a tuple (the accumulator of a matrix product, or the result of a tuple phi), returns that

@@ -26,9 +26,11 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::dead;
-use crate::definitions::{Definitions, KnownWord};
+use crate::definitions::Definitions;
 use crate::legalize::EncodabilityCache;
+use factors::{Factors, factors_of};
 
+mod factors;
 mod halves;
 
 /// Numbers of changes that the pass made to a function.
@@ -40,9 +42,6 @@ pub struct Stats {
 
 /// Maximum number of sums with the same summand to compare with one word of a product.
 const MAX_CANDIDATES: usize = 8;
-
-/// Two factors of 32 bits.
-type Factors = [Operand; 2];
 
 /// A sum of a word and the lower words of two products, modulo 2^32.
 struct ProductSum {
@@ -200,28 +199,6 @@ fn match_product(function: &Function, definitions: &Definitions, part: Part, mod
     }
     let &[_, _, addend] = function.sources(inst) else { return None };
     Some((inst, factors_of(function, definitions, inst)?, addend))
-}
-
-/// Returns the factors of a multiplication, as what they are copies of; `None` if a factor is not a word, or has a sign.
-fn factors_of(function: &Function, definitions: &Definitions, product: Inst) -> Option<Factors> {
-    let &[a, b, ..] = function.sources(product) else { return None };
-    Some([plain_factor(function, definitions, a)?, plain_factor(function, definitions, b)?])
-}
-
-/// Returns a factor without sign as the operand that it is a copy of; a register with a known constant is the constant.
-fn plain_factor(function: &Function, definitions: &Definitions, factor: Operand) -> Option<Operand> {
-    if !factor.signs.is_empty() || factor.suffixes().next().is_some() {
-        return None;
-    }
-    match factor.kind {
-        OperandKind::Value(part) if part.count == 1 => match definitions.known_content(function, part) {
-            Some(KnownWord::Integer(number)) => Some(number.into()),
-            _ => Some(definitions.origin(function, part).into()),
-        },
-        OperandKind::Value(_) => None,
-        OperandKind::Integer(number) => Some((number as u32).into()),
-        _ => Some(factor),
-    }
 }
 
 /// Returns the 32-bit register that an operand without sign reads, as the one that it is a copy of.

@@ -4,7 +4,7 @@ use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Part, Pseudo, RegFi
 use oriole_isa::Effect;
 use rustc_hash::FxHashMap;
 
-use super::{JoinablePhis, phi_sources};
+use super::phi_set::{JoinablePhis, phi_sources};
 use crate::definitions::Definitions;
 
 /// Finds the sets of phis of a block whose sources are, for each predecessor, all registers of one vector load or tuple phi, in the same

@@ -13,7 +13,7 @@ use oriole_isa::{Opcode, Symbol, Symbols};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use super::factors_of;
+use super::factors::factors_of;
 use crate::definitions::Definitions;
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::{InstDraft, single_register};
