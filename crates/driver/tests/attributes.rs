@@ -134,7 +134,7 @@ fn facts(bytes: &[u8]) -> Facts {
     for attribute in cubin.function_attributes("k") {
         match (attribute.code, &attribute.value) {
             (AttributeCode::MBARRIER_INSTR_OFFSETS, AttributeValue::Mbarriers(list)) => {
-                facts.kinds = list.iter().map(|one| one.kind).collect()
+                facts.kinds = list.iter().map(|one| one.kind).collect();
             }
             (AttributeCode::NUM_MBARRIERS, &AttributeValue::Half(number)) => facts.initialized = Some(number),
             (AttributeCode::RESERVED_SMEM_USED, _) => facts.uses_reserved_shared = true,
