@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes docs/results/kernels-h200.md from what bench/measure.py measured with a bundle of bench/bundle.py --backends.
+"""Makes docs/results/kernels-h200.md from what bench/measure.py measured with a bundle of bench/bundle.py.
 
     bench/table.py FOLDER TABLE.tsv > docs/results/kernels-h200.md
 """
@@ -61,7 +61,7 @@ def main():
         return json.loads(path.read_text().splitlines()[0]) if path.exists() else None
 
     print("# Kernels on an H200: ptxas, its code with our words and our order, ours\n")
-    print("`bench/bundle.py --backends` makes the cubins, `bench/measure.py` runs them, `bench/table.py` writes this page: kernels of `bench/kernels` and")
+    print("`bench/bundle.py` makes the cubins, `bench/measure.py` runs them, `bench/table.py` writes this page: kernels of `bench/kernels` and")
     print("`tools/timing/kernels`, sets taken in turn, the median of each. Times in microseconds of a launch; the others divided by ptxas' (13.0.88,")
     print("-O3). All buffers are compared bit for bit with those of ptxas' code.\n")
     print("| set | kernels | geometric mean | most | least |\n|---|---|---|---|---|")

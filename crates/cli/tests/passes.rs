@@ -35,7 +35,7 @@ fn the_list_has_phase_name_levels_and_description() {
     let line = |name: &str| list.lines().find(|line| line.split_whitespace().nth(1) == Some(name)).unwrap();
     assert_eq!(
         line("fold"),
-        " 29 fold              -O1 to -O3                   folds constants into instructions, and constant additions into address offsets"
+        " 30 fold              -O1 to -O3                   folds constants into instructions, and constant additions into address offsets"
     );
     assert!(line("serial-control").contains(" -O0  "), "{list}");
     assert!(line("pre-schedule").contains("-O2 to -O3, or --sched-mode"), "{list}");
