@@ -12,8 +12,42 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::convention;
 use crate::options::Options;
 
-/// Functions that the CUDA driver provides. An executable cubin may call them without a definition.
-const DRIVER_FUNCTIONS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
+/// Functions that the CUDA driver provides. An executable cubin may call them without a definition; ptxas 13.0.88 accepts the same names.
+const DRIVER_FUNCTIONS: [&str; 31] = [
+    "vprintf",
+    "malloc",
+    "free",
+    "__assertfail",
+    "__profile",
+    "cudaGraphSetConditional",
+    "cudaGraphLaunch",
+    "cudaGraphKernelNodeUpdatesApply",
+    "cudaGraphKernelNodeSetParam",
+    "cudaGraphKernelNodeSetEnabled",
+    "cudaGraphKernelNodeSetGridDim",
+    "cnpGetParameterBuffer",
+    "cnpGetParameterBufferV2",
+    "cnpLaunchDevice",
+    "cnpLaunchDeviceV2",
+    "cnpEventCreate",
+    "cnpEventDestroy",
+    "cnpEventRecord",
+    "cnpStreamCreate",
+    "cnpStreamDestroy",
+    "cnpStreamWaitEvent",
+    "cnpCtxSynchronize",
+    "cnpGetLastError",
+    "cnpSetLastError",
+    "cnpGetDevice",
+    "cnpGetDeviceCount",
+    "cnpDeviceGetAttribute",
+    "cnpGetSharedMemConfig",
+    "cnpFuncGetAttribute",
+    "cnpGetCacheConfig",
+    "cnpGetLimit",
+];
+/// Beginning of the names of the system calls, which the CUDA driver provides too.
+const SYSTEM_CALL_PREFIX: &str = "__cuda_syscall";
 /// Calling convention of [`DRIVER_FUNCTIONS`] in the notation of the linker: twelve parameter registers from R4 on (`12p4`), return address
 /// in R20 (`r20`). The set of clobbered registers is appended.
 const DRIVER_CALLING_CONVENTION: &str = "|12p4r20sRx";
@@ -22,7 +56,7 @@ const DRIVER_CLOBBERS: u32 = 0xfff9;
 
 /// Returns whether the CUDA driver provides a function.
 pub fn is_driver_function(name: &str) -> bool {
-    DRIVER_FUNCTIONS.contains(&name) || oriole_isel::is_driver_gradient(name)
+    DRIVER_FUNCTIONS.contains(&name) || name.starts_with(SYSTEM_CALL_PREFIX) || oriole_isel::is_driver_gradient(name)
 }
 
 /// The functions of a module by name. A [`Name`] is interned: two names are the same text if they have the same number.

@@ -186,6 +186,41 @@ fn a_function_without_definition_is_an_error_in_a_complete_file() {
     assert!(compile(&[&module], &options("sm_90a", 3, true)).is_ok());
 }
 
+/// The driver provides some functions, which a complete file may call without a definition: ptxas accepts the same names.
+#[test]
+fn functions_of_the_driver_need_no_definition() {
+    let accepted =
+        ["cudaGraphSetConditional", "cudaGraphLaunch", "cnpGetParameterBufferV2", "cnpGetLimit", "__profile", "__cuda_syscall_x"];
+    let refused = ["cudaGetParameterBufferV2", "cudaGraphConditional", "cnpMalloc", "memcpy", "printf"];
+    let folder = tempfile::tempdir().unwrap();
+    let ptxas = oriole_oracles::tool("ptxas");
+    for (name, is_accepted) in accepted.map(|name| (name, true)).into_iter().chain(refused.map(|name| (name, false))) {
+        let text = format!(
+            "{HEADER}.extern .func (.param .b32 r) {name}(.param .b64 a);\n.visible .entry k(.param .u64 p) {{ .reg .b64 %a; .reg .b32 %r;\n\
+             ld.param.u64 %a, [p]; {{ .param .b32 r; .param .b64 a; st.param.b64 [a], %a; call.uni (r), {name}, (a); ld.param.b32 %r, [r]; }}\n\
+             st.global.u32 [%a], %r; ret; }}"
+        );
+        let module = checked(&text);
+        let compiled = compile(&[&module], &options("sm_90a", 3, false));
+        assert_eq!(
+            compiled.map(|_| ()).map_err(|errors| errors[0].fault.clone()),
+            if is_accepted { Ok(()) } else { Err(ErrorCause::Unresolved(name.into())) }
+        );
+        if let Some(ptxas) = &ptxas {
+            let input = folder.path().join("input.ptx");
+            fs::write(&input, text).unwrap();
+            let status = Command::new(ptxas)
+                .args(["-arch", "sm_90a", "-o"])
+                .arg(folder.path().join("output.cubin"))
+                .arg(&input)
+                .output()
+                .unwrap()
+                .status;
+            assert_eq!(status.success(), is_accepted, "{name}");
+        }
+    }
+}
+
 #[test]
 fn a_kernel_has_the_registers_and_barriers_of_what_it_calls() {
     let sums: String = (1..40).map(|n| format!("ld.global.u32 %r{n}, [%rd1+{}];\n", 4 * n)).collect();
