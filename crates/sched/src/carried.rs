@@ -32,7 +32,7 @@ pub(crate) fn carried_edges(
         for access in code.reads(item).iter().filter(|access| !writers.contains_key(&access.register)) {
             reads.push((access.register, access.file, node as u32, access.port));
         }
-        for access in code.writes(item) {
+        for access in code.results(item) {
             writers.insert(access.register, (node as u32, access.port));
         }
     }

@@ -100,7 +100,7 @@ pub fn check(code: &SchedCode, within: Range<usize>, new: &[usize]) -> Result<()
 fn compare_records(code: &SchedCode, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), OrderViolation> {
     if let Some(place) = before.writers.iter().zip(&after.writers).position(|(before, after)| before != after) {
         let (item_data, number) = (&code.items[item], |access: &PortAccess| access.register);
-        let (reads, writes) = (code.reads(item_data).iter().map(number), code.writes(item_data).iter().map(number));
+        let (reads, writes) = (code.reads(item_data).iter().map(number), code.results(item_data).iter().map(number));
         let register = reads.chain(code.ordered_registers(item_data).iter().copied()).chain(writes).nth(place).unwrap_or_default();
         return Err(OrderViolation::Read { item, register });
     }
@@ -244,7 +244,7 @@ fn record_base_addresses(code: &SchedCode, within: &Range<usize>, bases: &mut [O
             let written = |&register: &u32| (register, writers.get(&register).copied().unwrap_or_default());
             bases[position - within.start] = Some((address.form, code.address_registers(&address).iter().map(written).collect()));
         }
-        for access in code.writes(item) {
+        for access in code.results(item) {
             writers.insert(access.register, position as u32 + 1);
         }
     }
@@ -258,7 +258,7 @@ impl<'b> ReplayState<'b> {
         record.writers.extend(code.reads(item).iter().map(|access| writer(access.register)));
         record.writers.extend(code.ordered_registers(item).iter().map(|&register| writer(register)));
         if item.guarded {
-            record.writers.extend(code.writes(item).iter().map(|access| writer(access.register)));
+            record.writers.extend(code.results(item).iter().map(|access| writer(access.register)));
         }
         let own = SetHash::of_item(position);
         match item.effect {
@@ -297,7 +297,7 @@ impl<'b> ReplayState<'b> {
             self.exchanges.add(own);
         }
         self.all_items.add(own);
-        for register in code.writes(item).iter().map(|access| access.register).chain(code.ordered_registers(item).iter().copied()) {
+        for register in code.results(item).iter().map(|access| access.register).chain(code.ordered_registers(item).iter().copied()) {
             self.writers.insert(register, position as u32 + 1);
         }
         record

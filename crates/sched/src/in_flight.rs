@@ -93,7 +93,7 @@ impl<'m> InFlightResults<'m> {
             self.cycle = arrival.max(self.cycle) + 1;
             self.model.time(item.class).map_or(0, |time| self.cycle - 1 + u32::from(time.usual))
         };
-        for access in code.writes(item) {
+        for access in code.results(item) {
             self.arrivals[access.register as usize] = result;
             if result > 0 {
                 self.maybe_in_flight.push(access.register);

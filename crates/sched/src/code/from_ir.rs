@@ -136,8 +136,7 @@ impl ValueAccesses {
             let port = class.filter(|_| !is_tied).and_then(|class| class.read_port(file, slot, number));
             self.reads.push(PortAccess { register, file, port, slot: None });
             if is_tied {
-                // A tied operand shares its register with the result, so the instruction overwrites it. Recorded as a write, it follows all
-                // other readers of the value. If a reader came later, the allocator would have to copy the value.
+                // A tied operand shares its register with the result, so the instruction overwrites it.
                 self.writes.push(PortAccess { register, file, port: None, slot: None });
                 self.tied_writes += 1;
             }

@@ -136,6 +136,8 @@ pub struct Item {
     read_count: u16,
     /// Number of registers written, tied operands included.
     write_count: u16,
+    /// Number of elements at the end of [`SchedCode::writes`] that are tied operands.
+    tied_write_count: u16,
     /// Index in [`SchedCode::item_groups`] of the first register group (set of registers with one live range) that the item reads. The
     /// groups that are read are followed by those that are written.
     first_group: u32,
@@ -271,6 +273,7 @@ impl SchedCode {
             first_access,
             read_count: new.reads.len() as u16,
             write_count: new.writes.len() as u16,
+            tied_write_count: new.tied_writes as u16,
             first_group: first_group as u32,
             read_group_count,
             written_group_count,
@@ -316,6 +319,20 @@ impl SchedCode {
     pub fn writes(&self, item: &Item) -> &[PortAccess] {
         let start = item.first_access as usize + usize::from(item.read_count);
         &self.reg_accesses[start..start + usize::from(item.write_count)]
+    }
+
+    /// Returns the registers whose new values an item makes visible to later readers: those that it writes without its tied operands, of
+    /// which later readers see the old values. Tied operands of asynchronous matrix products count, because the products change them until
+    /// a wait.
+    pub(crate) fn results(&self, item: &Item) -> &[PortAccess] {
+        self.results_and_tied(item).0
+    }
+
+    /// Returns [`SchedCode::results`], and the registers that an item only overwrites.
+    pub(crate) fn results_and_tied(&self, item: &Item) -> (&[PortAccess], &[PortAccess]) {
+        let writes = self.writes(item);
+        let is_product = item.opcode.is_some_and(Opcode::is_warpgroup_product);
+        writes.split_at(writes.len() - if is_product { 0 } else { usize::from(item.tied_write_count) })
     }
 
     /// Returns the indices of the register groups that an item reads, each once.

@@ -367,12 +367,16 @@ impl<'m> GraphBuilder<'m> {
                 self.incoming.add(state.writer, latency, EdgeKind::Raw, scoreboard);
             }
         }
-        for access in code.writes(item) {
+        let (results, tied) = code.results_and_tied(item);
+        for access in results {
             self.add_write_edges(code, region, item, node, access);
         }
+        for access in tied {
+            self.add_tied_edges(code, region, item, node, access);
+        }
         self.add_ordered_register_edges(code, region, item, node);
-        // Reads are recorded after the writes. A source that the instruction itself overwrites then needs no record, because later writers
-        // have a WAW edge from the instruction.
+        // Reads are recorded after the writes. A source that is also a result then needs no record, because later writers have a WAW edge
+        // from the instruction.
         for access in code.reads(item) {
             let latest = self.readers.len() as u32;
             let state = self.register(access.register);
@@ -413,7 +417,22 @@ impl<'m> GraphBuilder<'m> {
             let (latency, scoreboard) = latency(self.model, Kind::Waw, access.file, (first, state.writer_port), (item, access.port));
             self.incoming.add(state.writer, latency.max(1), EdgeKind::Waw, scoreboard);
         }
-        let mut at = state.first_reader;
+        self.add_reader_edges(code, region, item, node, access);
+        let state = self.register(access.register);
+        (state.writer, state.writer_port, state.first_reader) = (node, access.port, NO_INDEX);
+    }
+
+    /// Adds the edges of a tied operand, a value whose register the item overwrites with a result. The item follows the earlier readers of
+    /// the value; if one of them came later, the allocator would have to copy the value. Later readers make it copy the value in any case,
+    /// so they may move across the item: it does not become the writer of the register.
+    fn add_tied_edges(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32, access: &PortAccess) {
+        self.add_reader_edges(code, region, item, node, access);
+        self.register(access.register).first_reader = NO_INDEX;
+    }
+
+    /// Adds WAR edges from all readers of a register since its last write.
+    fn add_reader_edges(&mut self, code: &SchedCode, region: &Range<usize>, item: &Item, node: u32, access: &PortAccess) {
+        let mut at = self.register(access.register).first_reader;
         while at != NO_INDEX {
             let reader = self.readers[at as usize];
             if reader.node != node {
@@ -423,8 +442,6 @@ impl<'m> GraphBuilder<'m> {
             }
             at = reader.next;
         }
-        let state = self.register(access.register);
-        (state.writer, state.writer_port, state.first_reader) = (node, access.port, NO_INDEX);
     }
 
     /// Adds the edges of an item that do not follow from registers, such as those between memory accesses. Must run before

@@ -224,7 +224,7 @@ pub(crate) fn estimate_by_operands(
             Some(time) => assumption.cycles_of(time),
             None => figures.model.base_latency(item.class),
         };
-        for access in code.writes(item) {
+        for access in code.results(item) {
             written.insert(access.register, (position, at, access.port));
             ready.insert(access.register, at + u32::from(takes));
         }
