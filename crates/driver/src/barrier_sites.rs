@@ -7,11 +7,11 @@
 
 use oriole_cubin::info::{Mbarrier, MbarrierKind};
 use oriole_ir::machine::machine_instruction;
-use oriole_ir::{Function, Inst, Opcode};
-use oriole_isa::{AddressPart, INSTRUCTION_BYTES, OperandValue, RegFile};
+use oriole_ir::{Block, Function, Inst, Opcode};
+use oriole_isa::{AddressPart, INSTRUCTION_BYTES, OperandValue, RegFile, Symbol};
 use oriole_ptx::ast::{Form, FunctionId, Module, Statement};
 use oriole_ptx::table::{Modifier, Opcode as PtxOpcode};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The operation on a barrier of each PTX statement, by the number of the statement ([`oriole_ir::Location::statement`]).
 pub type BarrierStatements = FxHashMap<u32, MbarrierKind>;
@@ -59,10 +59,11 @@ pub fn run(function: &Function, statements: &BarrierStatements) -> Vec<Mbarrier>
     if statements.is_empty() {
         return Vec::new();
     }
+    let last_atomics: FxHashSet<Inst> = function.layout.iter().flat_map(|&block| last_atomics(function, block)).collect();
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
     let site = |(number, &inst): (usize, &Inst)| {
         let kind = *statements.get(&function.insts[inst].location.statement)?;
-        if !performs(function, inst, kind) {
+        if !performs(function, inst, kind, last_atomics.contains(&inst)) {
             return None;
         }
         let machine = machine_instruction(function, inst, &|_| 0);
@@ -75,15 +76,16 @@ pub fn run(function: &Function, statements: &BarrierStatements) -> Vec<Mbarrier>
     insts.enumerate().filter_map(site).collect()
 }
 
-/// Returns whether an instruction of a PTX instruction performs its operation. On targets without `SYNCS`, initializations are stores, tests
-/// are loads, and arrivals without completion are additions to the upper word.
-fn performs(function: &Function, inst: Inst, kind: MbarrierKind) -> bool {
+/// Returns whether a machine instruction is the one of its PTX instruction that performs the operation on the barrier. On targets without
+/// `SYNCS`, initializations are stores, tests are loads, and arrivals without completion are additions to the upper word.
+///
+/// `is_last_atomic` tells whether the instruction is in [`last_atomics`].
+fn performs(function: &Function, inst: Inst, kind: MbarrierKind, is_last_atomic: bool) -> bool {
     let data = &function.insts[inst];
-    let has = |spelling: &str| data.modifiers.iter().any(|modifier| modifier.spelling() == spelling);
     let is_arrival_by_atomics = || match kind {
-        MbarrierKind::ARRIVE | MbarrierKind::ARRIVE_DROP => has(".ARRIVE"),
-        // `mbarrier.arrive_drop` also changes the lower word, whose old value nobody reads, with `.POPC.INC` or another addition first.
-        MbarrierKind::ARRIVE_NOCOMPLETE | MbarrierKind::ARRIVE_DROP_NOCOMPLETE => upper_word(function, inst),
+        MbarrierKind::ARRIVE | MbarrierKind::ARRIVE_DROP => data.modifiers.contains(&Symbol::ARRIVE),
+        // `mbarrier.arrive_drop` first changes the lower word, with `.POPC.INC` or another addition without a result.
+        MbarrierKind::ARRIVE_NOCOMPLETE | MbarrierKind::ARRIVE_DROP_NOCOMPLETE => is_last_atomic,
         _ => false,
     };
     match data.op.machine() {
@@ -96,14 +98,13 @@ fn performs(function: &Function, inst: Inst, kind: MbarrierKind) -> bool {
     }
 }
 
-/// Returns whether an atomic instruction is the last one of its PTX statement in its block, which is the one on the upper word.
-fn upper_word(function: &Function, inst: Inst) -> bool {
-    let statement = function.insts[inst].location.statement;
-    let of_statement =
-        |other: &&Inst| function.insts[**other].is_machine(Opcode::ATOMS) && function.insts[**other].location.statement == statement;
-    let holds = |block: &&oriole_ir::Block| function.blocks[**block].insts.contains(&inst);
-    let block = function.layout.iter().find(holds);
-    block.and_then(|&block| function.blocks[block].insts.iter().rev().find(of_statement)) == Some(&inst)
+/// Returns, for each PTX statement with atomic instructions on shared memory in a block, the last of these instructions. For a statement on
+/// a barrier, it is the instruction that changes the upper word.
+fn last_atomics(function: &Function, block: Block) -> impl Iterator<Item = Inst> {
+    let mut last: FxHashMap<u32, Inst> = FxHashMap::default();
+    let is_atomic = |inst: &Inst| function.insts[*inst].is_machine(Opcode::ATOMS);
+    last.extend(function.blocks[block].insts.iter().copied().filter(is_atomic).map(|inst| (function.insts[inst].location.statement, inst)));
+    last.into_values()
 }
 
 /// Returns the address of an access in the form of the attribute.

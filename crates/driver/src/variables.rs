@@ -9,7 +9,7 @@ use oriole_ptx::ast::{
 };
 use oriole_ptx::types::StateSpace;
 use oriole_support::Index as _;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::ErrorCause;
 use crate::functions::FunctionIndex;
@@ -90,16 +90,19 @@ pub fn define_unresolved_variables(file: &mut build::Module, modules: &[&Module]
     if unresolved.is_empty() {
         return Ok(());
     }
+    // The first declaration of a name counts.
+    let mut alignments: FxHashMap<&str, u64> = FxHashMap::default();
+    for module in modules {
+        for variable in &module.variables {
+            alignments.entry(module.name(variable.name)).or_insert_with(|| variable.align_bytes());
+        }
+    }
     for external in unresolved {
         let (ExternKind::Global(bytes) | ExternKind::Constant(bytes)) = external.kind else { continue };
         if bytes == 0 {
             return Err(ErrorCause::Limit(format!("Unresolved extern variable '{}'", external.name)));
         }
-        let declared = |module: &&Module| {
-            let is_named = |variable: &&oriole_ptx::ast::Variable| module.name(variable.name) == external.name;
-            module.variables.iter().find(is_named).map(oriole_ptx::ast::Variable::align_bytes)
-        };
-        let alignment = modules.iter().find_map(declared).unwrap_or(1).max(1);
+        let alignment = alignments.get(external.name.as_str()).copied().unwrap_or(1).max(1);
         file.variables.push(Variable::new(external.name, Home::Zero, bytes, alignment));
     }
     file.variables.sort_by_key(|variable| variable.linkage != build::Linkage::Global);

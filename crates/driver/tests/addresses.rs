@@ -76,7 +76,7 @@ $end:
 }
 ";
 
-/// Tables of addresses in both spaces, and single bytes of addresses.
+/// Variables in global and in constant memory that are initialized with addresses, and with single bytes of addresses.
 const TABLES: &str = "
 .version 9.0
 .target sm_75
@@ -203,7 +203,7 @@ fn compiled_by_ptxas(ptxas: &Path, folder: &Path, text: &str, target: &str) -> V
     fs::read(output).unwrap()
 }
 
-/// Some of the facts, as ptxas 13.0.88 writes them for sm_90a.
+/// Relocations and symbols that ptxas 13.0.88 writes for sm_90a, to compare with where ptxas is not installed.
 const RECORDED: [(&str, &str); 26] = [
     (LAUNCHES, ".rela.text.parent R_CUDA_FUNC_DESC32_LO_32 child"),
     (LAUNCHES, ".rela.text.parent R_CUDA_FUNC_DESC32_HI_32 child"),

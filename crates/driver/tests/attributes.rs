@@ -116,7 +116,7 @@ const MULTIPLIES: &str = "
     wgmma.wait_group.sync.aligned 0;
     st.global.v4.b32 [%out], {%c0, %c1, %c2, %c3};";
 
-/// What is compared.
+/// The attributes that must be equal in the files by Oriole and by ptxas.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Facts {
     kinds: Vec<MbarrierKind>,

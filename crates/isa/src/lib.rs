@@ -23,6 +23,7 @@
 #![deny(missing_docs)]
 
 mod alias;
+pub mod compat_class;
 mod control;
 mod decode;
 mod encodings;

@@ -119,8 +119,8 @@ impl Layout {
     }
 
     /// Gives the `.const` variables that the modules of an executable program only declare the offsets of their definitions in other
-    /// modules. A variable without a definition becomes one, with the value zero, as ptxas has it; one without a size stays unknown. Must be
-    /// called once for all modules, after the layout of each.
+    /// modules. A variable that no module defines gets a place in the bank and the value zero, as with ptxas; one without a size gets no
+    /// offset. Must be called once for all modules, after the layout of each.
     pub fn resolve_constants(layouts: &mut [Layout], modules: &[&Module]) {
         let is_whole = |layout: &Layout| layout.linking == Linking::Whole;
         let is_declared = |module: &Module, id: VariableId| module.variables[id].space == StateSpace::Const;
@@ -157,11 +157,12 @@ impl Layout {
     /// Assigns the offsets in constant bank 3 and computes the initial contents.
     fn place_constants(&mut self, module: &Module) -> Result<(), Unsupported> {
         let mut end = self.constants_end;
+        let mut externs: FxHashSet<String> = self.externs.iter().map(|(name, _)| name.clone()).collect();
         for id in variables_in(module, StateSpace::Const) {
             let variable = &module.variables[id];
             let Some(name) = self.names[id.position()].clone() else { continue };
             if variable.linkage == Linkage::Extern {
-                if !self.externs.iter().any(|(known, _)| *known == name) {
+                if externs.insert(name.clone()) {
                     self.externs.push((name, id));
                 }
                 continue;

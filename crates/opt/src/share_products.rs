@@ -1,9 +1,9 @@
 //! Computes words of products once that several multiplications compute.
 //!
-//! [`halves`] computes both halves of a 32-bit by 32-bit product with one multiplication. This file does the same for a 64-bit by 64-bit
-//! product.
-//! PTX has no instruction for a 128-bit product: `mul.lo` and `mul.hi` of the same factors are selected one by one. The upper half needs
-//! the carry of the second word of the product, so it also computes that word, which is the upper word of `mul.lo`:
+//! [`halves`] computes both halves of a 32-bit by 32-bit product with one multiplication. This file computes the second word of a 64-bit by
+//! 64-bit product once, where both `mul.lo` and `mul.hi` need it. PTX has no instruction for a 128-bit product: `mul.lo` and `mul.hi` of the
+//! same factors are selected one by one. The upper half needs the carry of the second word of the product, so it also computes that word,
+//! which is the upper word of `mul.lo`:
 //!
 //! ```text
 //! %w:R2     = IMAD.WIDE.U32 %a[0], %b[0], RZ

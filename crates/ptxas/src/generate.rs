@@ -163,7 +163,7 @@ fn warn_of_extern_variables(modules: &[ParsedModule], messages: &mut Messages<'_
     let defined: BTreeSet<&str> = variables().filter(|(_, variable)| variable.linkage != Linkage::Extern).map(|(name, _)| name).collect();
     let mut seen = BTreeSet::new();
     for (name, variable) in variables() {
-        // The compiler refuses one without a size.
+        // A variable without a size needs no warning: compiling it is an error.
         let has_size = variable.size_bytes().is_some_and(|bytes| bytes > 0);
         let is_undefined =
             variable.linkage == Linkage::Extern && variable.space != StateSpace::Shared && has_size && !defined.contains(name);

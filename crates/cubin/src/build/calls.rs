@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::{ExternKind, Linkage, Module};
 use crate::callgraph::{CallEdge, NO_CALLS};
 
-/// Offset of the empty string, which the list of functions whose address is taken has for a kernel.
+/// Offset in `.strtab` of the empty string. The list of functions whose address is taken has it as the prototype of a kernel.
 const NO_PROTOTYPE: u32 = 0;
 
 /// Offset of each prototype in `.strtab`.

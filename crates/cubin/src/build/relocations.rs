@@ -1,5 +1,7 @@
 //! Collects the relocations of a file into groups, one for each relocation section.
 
+use rustc_hash::FxHashSet;
+
 use super::Module;
 use super::roles::{Addends, Patched, Role};
 use super::symbols::SymbolRole;
@@ -83,10 +85,11 @@ impl Module {
 
     /// Returns the relocations of the address table in constant bank 4.
     fn address_patches(&self) -> Vec<Patch> {
-        let is_kernel = |name: &str| self.functions.iter().any(|function| function.is_kernel && function.name == name);
+        let of_kernels = self.functions.iter().filter(|function| function.is_kernel).map(|function| function.name.as_str());
+        let kernels: FxHashSet<&str> = if self.addresses.is_empty() { FxHashSet::default() } else { of_kernels.collect() };
         let patch = |(slot, name): (usize, &String)| Patch {
             offset: slot as u64 * 8,
-            relocation_type: if is_kernel(name) { RelocationType::R_CUDA_FUNC_DESC_64 } else { RelocationType::R_CUDA_64 },
+            relocation_type: if kernels.contains(name.as_str()) { RelocationType::R_CUDA_FUNC_DESC_64 } else { RelocationType::R_CUDA_64 },
             symbol: Err(name.clone()),
             addend: 0,
         };

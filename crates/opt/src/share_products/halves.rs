@@ -20,7 +20,7 @@ use crate::rewrite::{InstDraft, single_register};
 
 /// The part of a product that an `IMAD` without addend computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum MatchedHalf {
+enum ComputedHalves {
     /// The lower half, which is the same for signed and unsigned factors.
     Low,
     /// The upper half of a signed (`false`) or unsigned (`true`) product.
@@ -30,7 +30,7 @@ enum MatchedHalf {
 }
 
 /// The instructions of a block that compute parts of one product, in the order of execution.
-type ProductInsts = SmallVec<[(Inst, MatchedHalf); 2]>;
+type ProductInsts = SmallVec<[(Inst, ComputedHalves); 2]>;
 
 /// Shares the halves of products in one block. Returns the number of instructions that became copies.
 pub(super) fn share_in_block(
@@ -56,11 +56,12 @@ pub(super) fn share_in_block(
     let mut before: FxHashMap<Inst, Inst> = FxHashMap::default();
     let mut shared = 0;
     for insts in products.iter().filter(|insts| insts.len() > 1) {
-        let has_sign = |sign: bool| insts.iter().any(|&(_, part)| part == MatchedHalf::High(sign) || part == MatchedHalf::Whole(sign));
+        let has_sign =
+            |sign: bool| insts.iter().any(|&(_, part)| part == ComputedHalves::High(sign) || part == ComputedHalves::Whole(sign));
         for is_unsigned in [true, false].into_iter().filter(|&sign| has_sign(sign)) {
-            let is_served = |part: MatchedHalf| match part {
-                MatchedHalf::Low => is_unsigned || !has_sign(true),
-                MatchedHalf::High(sign) | MatchedHalf::Whole(sign) => sign == is_unsigned,
+            let is_served = |part: ComputedHalves| match part {
+                ComputedHalves::Low => is_unsigned || !has_sign(true),
+                ComputedHalves::High(sign) | ComputedHalves::Whole(sign) => sign == is_unsigned,
             };
             let served: ProductInsts = insts.iter().copied().filter(|&(_, part)| is_served(part)).collect();
             if served.len() > 1
@@ -81,7 +82,7 @@ pub(super) fn share_in_block(
 }
 
 /// Returns the part of a product that an instruction computes; `None` if it is guarded, or not a multiplication without addend.
-fn product_part(function: &Function, inst: Inst) -> Option<MatchedHalf> {
+fn product_part(function: &Function, inst: Inst) -> Option<ComputedHalves> {
     let data = &function.insts[inst];
     let [.., addend] = function.sources(inst) else { return None };
     if !data.is_machine(Opcode::IMAD) || data.guard.is_some() || data.result_count() != 1 || *addend != Operand::RZ {
@@ -89,11 +90,11 @@ fn product_part(function: &Function, inst: Inst) -> Option<MatchedHalf> {
     }
     function.results(inst)[0].part().filter(|part| *part == function.whole(part.value))?;
     match data.modifiers.as_slice() {
-        [] | [Symbol::U32] => Some(MatchedHalf::Low),
-        [Symbol::HI] => Some(MatchedHalf::High(false)),
-        [Symbol::HI, Symbol::U32] => Some(MatchedHalf::High(true)),
-        [Symbol::WIDE] => Some(MatchedHalf::Whole(false)),
-        [Symbol::WIDE, Symbol::U32] => Some(MatchedHalf::Whole(true)),
+        [] | [Symbol::U32] => Some(ComputedHalves::Low),
+        [Symbol::HI] => Some(ComputedHalves::High(false)),
+        [Symbol::HI, Symbol::U32] => Some(ComputedHalves::High(true)),
+        [Symbol::WIDE] => Some(ComputedHalves::Whole(false)),
+        [Symbol::WIDE, Symbol::U32] => Some(ComputedHalves::Whole(true)),
         _ => None,
     }
 }
@@ -116,13 +117,13 @@ fn new_whole_product(function: &mut Function, encodability: &mut EncodabilityCac
 }
 
 /// Turns an instruction that computes a part of a product into a copy of this part of the whole product.
-fn turn_into_copy(function: &mut Function, inst: Inst, whole: Inst, part: MatchedHalf) {
+fn turn_into_copy(function: &mut Function, inst: Inst, whole: Inst, part: ComputedHalves) {
     let result = function.results(inst)[0];
     let Some(product) = function.results(whole)[0].part() else { return };
     let source = match part {
-        MatchedHalf::Low => single_register(product, 0),
-        MatchedHalf::High(_) => single_register(product, 1),
-        MatchedHalf::Whole(_) => product,
+        ComputedHalves::Low => single_register(product, 0),
+        ComputedHalves::High(_) => single_register(product, 1),
+        ComputedHalves::Whole(_) => product,
     };
     function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
     function.insts[inst].modifiers = Symbols::new();
