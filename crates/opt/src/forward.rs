@@ -33,7 +33,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
                 if origin == part && part.count > 1 && !matches!(operand.role, Role::Tied(_)) {
                     origin = definitions.copied_group(function, part);
                 }
-                if origin != part && may_read_origin(function, inst, origin) {
+                if origin != part && may_read_origin(function, inst, operand.role, origin) {
                     redirected.push((source, origin));
                 }
             }
@@ -53,8 +53,9 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Returns whether an instruction may read `origin` instead of a copy of it. A phi may read whole values only, so that its sources and its
-/// result can be in the same registers.
-fn may_read_origin(function: &Function, inst: oriole_ir::Inst, origin: Part) -> bool {
-    !function.insts[inst].is(Pseudo::Phi) || origin == function.whole(origin.value)
+/// Returns whether an instruction may read `origin` instead of a copy of it as an operand with this role. A phi may read whole values only,
+/// so that its sources and its result can be in the same registers; so may a tied operand of one register.
+fn may_read_origin(function: &Function, inst: oriole_ir::Inst, role: Role, origin: Part) -> bool {
+    let shares_registers = function.insts[inst].is(Pseudo::Phi) || matches!(role, Role::Tied(_)) && origin.count == 1;
+    !shares_registers || origin == function.whole(origin.value)
 }

@@ -14,9 +14,9 @@
 //! ```
 //!
 //! There is one arm (the branch goes around it) or two. An arm has one predecessor and one successor, no phis, and only instructions that
-//! may be guarded: no calls, barriers, fences, votes, shuffles and matrix operations. All arms of a branch together have at most as many
-//! machine instructions as a taken branch costs cycles in the hardware model; arms with several loads may have as many instructions as a
-//! divergent branch costs cycles. An instruction of the integer or the multiply unit whose result no phi reads is executed without a guard,
+//! may be guarded: no calls, barriers, fences, votes, shuffles and matrix operations. Each arm has at most as many machine instructions as a
+//! taken branch costs cycles in the hardware model; arms with several loads may have together as many instructions as a divergent branch
+//! costs cycles. An instruction of the integer or the multiply unit whose result no phi reads is executed without a guard,
 //! which gives the scheduler more freedom; all others get one.
 //!
 //! Blocks that always follow each other are merged afterwards, and a second round converts branches around the merged blocks.
@@ -30,7 +30,10 @@ use oriole_isa::{Effect, Opcode, Pipe, Symbols};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
+use crate::dead;
+use crate::forward;
 use crate::remarks::Remarks;
+use crate::rewrite::single_register;
 use crate::straighten;
 
 /// Maximum number of rounds over all branches. In the second round, an arm may contain instructions of branches converted in the first.
@@ -63,6 +66,11 @@ pub fn run_and_record_remarks(function: &mut Function, hardware: &Hardware<'_>, 
         if converted == 0 || straighten::run(function, hardware.target) == 0 {
             break;
         }
+        // The phis of the joined blocks became copies. Instructions read their origins, also the registers of merged tuples.
+        forward::run(function, hardware.target);
+    }
+    if stats.branches > 0 {
+        dead::run(function, hardware.target);
     }
     stats
 }
@@ -79,29 +87,31 @@ pub(crate) struct ConvertibleBranch {
     pub(crate) join: Block,
 }
 
-/// Maximum total number of instructions in the arms of a branch.
+/// Maximum number of instructions in the arms of a branch.
 #[derive(Clone, Copy)]
 struct ArmInstLimits {
-    /// Limit for arms with at most one load.
+    /// Limit for the larger arm of a branch whose arms have at most one load. Threads that need one arm execute the other one in vain, and
+    /// save a taken branch.
     without_loads: usize,
-    /// Limit for arms with several loads. It is higher, because guarded loads of several arms are in flight at the same time, while loads
-    /// in separate blocks are waited for at the end of each block.
+    /// Limit for both arms together if they have several loads. It is higher, because guarded loads of several arms are in flight at the
+    /// same time, while loads in separate blocks are waited for at the end of each block.
     with_loads: usize,
 }
 
 impl ArmInstLimits {
-    /// Returns the maximum total number of instructions in `arms` for which the branch is converted.
-    fn max_insts_in_arms(self, function: &Function, arms: &[Block]) -> usize {
+    /// Returns the number of instructions in `arms` that counts, and the maximum for which the branch is converted.
+    fn insts_and_limit(self, function: &Function, arms: &[Block]) -> (usize, usize) {
         let insts = arms.iter().flat_map(|&arm| &function.blocks[arm].insts);
         let has_loads = insts.filter(|&&inst| function.insts[inst].op.effect() == Effect::Reads).nth(1).is_some();
-        if has_loads { self.with_loads } else { self.without_loads }
+        let sizes = arms.iter().map(|&arm| count_machine_insts(function, arm));
+        if has_loads { (sizes.sum(), self.with_loads) } else { (sizes.max().unwrap_or(0), self.without_loads) }
     }
 }
 
 /// Replaces all short branches of a function by guarded instructions, in one round. Returns the number of branches replaced.
 fn convert_all_branches(function: &mut Function, target: Target, limits: ArmInstLimits, remarks: &mut Remarks) -> usize {
     let flow = ControlFlow::compute(function);
-    let readers = ReaderCounts::count(function);
+    let facts = ValueFacts::compute(function);
     let mut removed: Vec<bool> = vec![false; function.blocks.len()];
     let mut converted = 0;
     for at in 0..function.layout.len() {
@@ -111,8 +121,7 @@ fn convert_all_branches(function: &mut Function, target: Target, limits: ArmInst
         }
         let Some(branch) = match_convertible_branch(function, &flow, block) else { continue };
         let arms: SmallVec<[Block; 2]> = branch.taken_arm.into_iter().chain(branch.other_arm).collect();
-        let size = arms.iter().map(|&arm| count_machine_insts(function, arm)).sum::<usize>();
-        let limit = limits.max_insts_in_arms(function, &arms);
+        let (size, limit) = limits.insts_and_limit(function, &arms);
         let place = function.insts[function.terminators(block)[0]].location;
         let is_open = arms.iter().all(|&arm| !removed[arm.position()]);
         let obstacle = if size > limit {
@@ -128,7 +137,7 @@ fn convert_all_branches(function: &mut Function, target: Target, limits: ArmInst
             remarks.missed(PASS_NAME, place, || format!("{obstacle} ({size} instructions, a taken branch costs {limit} cycles)"));
             continue;
         }
-        convert_branch(function, &readers, block, &branch, target);
+        convert_branch(function, &facts, block, &branch, target);
         arms.iter().for_each(|arm| removed[arm.position()] = true);
         converted += 1;
         remarks.done(PASS_NAME, place, || format!("the branch was replaced by {size} guarded instructions"));
@@ -176,27 +185,40 @@ fn plain_branch_target(function: &Function, inst: Inst) -> Option<Block> {
     }
 }
 
-/// The number of readers of each value.
-struct ReaderCounts {
+/// Facts about the values of a function, computed before a round.
+struct ValueFacts {
     /// For each value, the number of operands and guards that read it.
-    counts: Vec<u32>,
+    reader_counts: Vec<u32>,
+    /// For each value, the `PACK` that defines it.
+    packs: Vec<Option<Inst>>,
 }
 
-impl ReaderCounts {
-    /// Counts the readers of all values of a function.
-    fn count(function: &Function) -> ReaderCounts {
-        let mut counts = vec![0; function.values.len()];
-        for &block in &function.layout {
-            for &inst in &function.blocks[block].insts {
-                function.used(inst).for_each(|part| counts[part.value.position()] += 1);
+impl ValueFacts {
+    /// Computes the facts of all values of a function.
+    fn compute(function: &Function) -> ValueFacts {
+        let mut facts = ValueFacts { reader_counts: vec![0; function.values.len()], packs: vec![None; function.values.len()] };
+        for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
+            function.used(inst).for_each(|part| facts.reader_counts[part.value.position()] += 1);
+            if function.insts[inst].is(Pseudo::Pack) && function.insts[inst].guard.is_none() {
+                function.defined(inst).for_each(|value| facts.packs[value.position()] = Some(inst));
             }
         }
-        ReaderCounts { counts }
+        facts
     }
 
     /// Returns the number of operands and guards that read a value; 0 for values created later.
     fn reader_count(&self, value: Value) -> u32 {
-        self.counts.get(value.position()).copied().unwrap_or(0)
+        self.reader_counts.get(value.position()).copied().unwrap_or(0)
+    }
+
+    /// Returns the value that a `PACK` puts into a single register of its result; `None` if no `PACK` defines it, or if the source is not a
+    /// whole value.
+    fn packed_value(&self, function: &Function, register: Part) -> Option<Operand> {
+        let pack = self.packs.get(register.value.position()).copied().flatten()?;
+        let source = *function.sources(pack).get(usize::from(register.first))?;
+        let is_single = source.part().is_some_and(|part| part.count == 1 && part == function.whole(part.value));
+        let has_single_sources = function.sources(pack).len() == usize::from(function.values[register.value].width);
+        (is_single && has_single_sources).then_some(source)
     }
 }
 
@@ -268,7 +290,7 @@ fn phi_source_for(function: &Function, phi: Inst, from: Block) -> Option<Operand
 
 /// Replaces the branch at the end of `block` by the instructions of its arms, guarded where needed, and updates the phis of the block where
 /// the paths meet.
-fn convert_branch(function: &mut Function, readers: &ReaderCounts, block: Block, branch: &ConvertibleBranch, target: Target) {
+fn convert_branch(function: &mut Function, facts: &ValueFacts, block: Block, branch: &ConvertibleBranch, target: Target) {
     let (taken, other) = join_predecessors(branch, block);
     let phis: SmallVec<[Inst; 8]> = function.phis(branch.join).iter().copied().collect();
     let pairs: SmallVec<[(Operand, Operand); 8]> = phis
@@ -287,13 +309,13 @@ fn convert_branch(function: &mut Function, readers: &ReaderCounts, block: Block,
     let merged = match (branch.taken_arm, branch.other_arm) {
         (Some(arm), None) => {
             let pairs: SmallVec<[(Operand, Operand); 8]> = pairs.iter().map(|&(taken, other)| (other, taken)).collect();
-            append_arm_to_block(function, readers, block, arm, branch.guard, &pairs, target)
+            append_arm_to_block(function, facts, block, arm, branch.guard, &pairs, target)
         }
         (taken_arm, Some(arm)) => {
             if let Some(first) = taken_arm {
-                append_arm_to_block(function, readers, block, first, branch.guard, &[], target);
+                append_arm_to_block(function, facts, block, first, branch.guard, &[], target);
             }
-            append_arm_to_block(function, readers, block, arm, negated, &pairs, target)
+            append_arm_to_block(function, facts, block, arm, negated, &pairs, target)
         }
         (None, None) => return,
     };
@@ -314,7 +336,7 @@ fn convert_branch(function: &mut Function, readers: &ReaderCounts, block: Block,
 /// pair, an operand that is the value of the arm if the guard holds and the old value otherwise.
 fn append_arm_to_block(
     function: &mut Function,
-    readers: &ReaderCounts,
+    facts: &ValueFacts,
     block: Block,
     arm: Block,
     guard: Guard,
@@ -352,8 +374,11 @@ fn append_arm_to_block(
         }
         let uses = pairs.iter().filter(|&&pair| pair == pairs[at] || is_same_register_of_pair(function, pair, pairs[at])).count();
         merged[at] = if old.kind == OperandKind::Undefined
-            || tie_definition_to_old_value(function, readers, &insts, guard, (old, new, uses), target)
+            || tie_definition_to_old_value(function, facts, &insts, guard, (old, new, uses), target)
         {
+            new
+        } else if let (Some(old), Some(pack)) = (old.part(), pack_of_arm(function, facts, &insts, new, uses)) {
+            merge_registers_of_pack(function, facts, (block, &mut insts), guard, (old, pack), target);
             new
         } else {
             let (copy, result) = new_copy_inst(function, Some(guard), &[new, old.with_role(Role::Tied(0))]);
@@ -408,18 +433,68 @@ fn new_copy_inst(function: &mut Function, guard: Option<Guard>, sources: &[Opera
     (function.new_inst(Op::Pseudo(Pseudo::Copy), Symbols::new(), guard, &operands, 1), result)
 }
 
+/// Returns the `PACK` in `insts` that defines `new`, if its sources are single registers that `insts` define and nothing else reads, and if
+/// `new` has no readers besides `uses` phis.
+fn pack_of_arm(function: &Function, facts: &ValueFacts, insts: &[Inst], new: Operand, uses: usize) -> Option<Inst> {
+    let value = new.value().filter(|&value| reads_whole_value(function, new) && facts.reader_count(value) as usize == uses)?;
+    let defines = |inst: Inst, value: Value| function.defined(inst).any(|defined| defined == value);
+    let &pack = insts.iter().find(|&&inst| function.insts[inst].is(Pseudo::Pack) && defines(inst, value))?;
+    let is_own = |source: &Operand| {
+        let single = source.value().filter(|&value| function.values[value].width == 1 && facts.reader_count(value) == 1);
+        single.is_some_and(|value| insts.iter().any(|&inst| defines(inst, value)))
+    };
+    (function.insts[pack].guard.is_none() && function.sources(pack).iter().all(is_own)).then_some(pack)
+}
+
+/// Merges the value of a `PACK` of an arm with the value `old`, register by register: the instructions that compute its sources become
+/// guarded ones that keep the registers of `old`.
+///
+/// ```text
+/// %a:R, %c:P = IADD3 %x, %y, RZ           %u:R = COPY %old[0] ; %v:R = COPY %old[1]
+/// %b:R = IADD3.X %z, RZ, RZ, %c    ->     @%p %a:R, %c:P = IADD3 %x, %y, RZ, (else %u)
+/// %n:R2 = PACK %a, %b                     @%p %b:R = IADD3.X %z, RZ, RZ, %c, (else %v)
+///                                         %n:R2 = PACK %a, %b
+/// ```
+///
+/// If `old` is the result of a `PACK` too, its sources take the place of the copies.
+fn merge_registers_of_pack(
+    function: &mut Function,
+    facts: &ValueFacts,
+    (block, insts): (Block, &mut Vec<Inst>),
+    guard: Guard,
+    (old, pack): (Part, Inst),
+    target: Target,
+) {
+    let mut operands: SmallVec<[Operand; 8]> = function.operands(pack).iter().copied().collect();
+    for (number, source) in operands[1..].iter_mut().enumerate() {
+        let register = single_register(old, number as u8);
+        let kept = facts.packed_value(function, register).unwrap_or_else(|| {
+            let (copy, kept) = new_copy_inst(function, None, &[register.into()]);
+            function.blocks[block].insts.push(copy);
+            kept
+        });
+        if !tie_definition_to_old_value(function, facts, insts, guard, (kept, *source, 1), target) {
+            let (copy, result) = new_copy_inst(function, Some(guard), &[*source, kept.with_role(Role::Tied(0))]);
+            let at = insts.iter().position(|&inst| inst == pack).unwrap_or(insts.len());
+            insts.insert(at, copy);
+            *source = result;
+        }
+    }
+    function.set_operands(pack, &operands, 1);
+}
+
 /// Guards the instruction in `insts` that defines `new`, and ties its result to `old`, so that the result is `old` if the guard does not
 /// hold. Returns false and changes nothing if none of `insts` defines `new`, if `new` has more readers than `uses` phis, or if the target
 /// cannot encode the guarded instruction.
 fn tie_definition_to_old_value(
     function: &mut Function,
-    readers: &ReaderCounts,
+    facts: &ValueFacts,
     insts: &[Inst],
     guard: Guard,
     (old, new, uses): (Operand, Operand, usize),
     target: Target,
 ) -> bool {
-    let is_only_read_here = |&value: &Value| readers.reader_count(value) as usize == uses && reads_whole_value(function, new);
+    let is_only_read_here = |&value: &Value| facts.reader_count(value) as usize == uses && reads_whole_value(function, new);
     let Some(value) = new.value().filter(is_only_read_here) else { return false };
     let Some(&inst) = insts.iter().find(|&&inst| function.defined(inst).any(|defined| defined == value)) else { return false };
     let is_copy = function.insts[inst].is(Pseudo::Copy);

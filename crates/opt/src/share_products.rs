@@ -78,9 +78,10 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     // A product that nothing reads, such as one that was fused with the addition of an address, must not keep another one alive.
     dead::run(function, encodability.target());
     let mut definitions = Definitions::compute(function);
+    let packed = halves::PackedValues::find(function);
     for block in blocks {
         stats.shared += share_in_block(function, &definitions, block);
-        stats.shared += halves::share_in_block(function, &mut definitions, encodability, block);
+        stats.shared += halves::share_in_block(function, &mut definitions, encodability, &packed, block);
     }
     stats
 }

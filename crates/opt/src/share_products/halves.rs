@@ -7,9 +7,13 @@
 //!
 //! `IMAD.HI` takes as long as `IMAD.WIDE`, so the multiplication of the lower half is saved. The lower half of a signed product and that of
 //! an unsigned one are the same. A block that computes the whole product anyway needs no other multiplication of the same factors.
+//!
+//! A lower half that only `PACK`s read, such as the word of a vector that is stored, keeps its multiplication: it computes the half in the
+//! register of the vector, to which the half of a wide product would have to be moved.
 
 use oriole_ir::{Block, Class, Function, Inst, Location, Op, Operand, OperandKind, Pseudo};
 use oriole_isa::{Opcode, Symbol, Symbols};
+use oriole_support::Index;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
@@ -32,11 +36,37 @@ enum ComputedHalves {
 /// The instructions of a block that compute parts of one product, in the order of execution.
 type ProductInsts = SmallVec<[(Inst, ComputedHalves); 2]>;
 
+/// The values of a function that are read by `PACK`s only.
+pub(super) struct PackedValues {
+    /// For each value, whether something else reads it.
+    is_read_otherwise: Vec<bool>,
+}
+
+impl PackedValues {
+    /// Finds the values that `PACK`s read and nothing else.
+    pub(super) fn find(function: &Function) -> PackedValues {
+        let mut is_read_otherwise = vec![false; function.values.len()];
+        for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
+            if !function.insts[inst].is(Pseudo::Pack) {
+                function.sources(inst).iter().filter_map(Operand::value).for_each(|value| is_read_otherwise[value.position()] = true);
+            }
+        }
+        PackedValues { is_read_otherwise }
+    }
+
+    /// Returns whether only `PACK`s read the result of an instruction.
+    fn is_only_packed(&self, function: &Function, inst: Inst) -> bool {
+        let result = function.results(inst)[0].value();
+        result.is_some_and(|value| self.is_read_otherwise.get(value.position()) == Some(&false))
+    }
+}
+
 /// Shares the halves of products in one block. Returns the number of instructions that became copies.
 pub(super) fn share_in_block(
     function: &mut Function,
     definitions: &mut Definitions,
     encodability: &mut EncodabilityCache,
+    packed: &PackedValues,
     block: Block,
 ) -> usize {
     let mut products: Vec<ProductInsts> = Vec::new();
@@ -59,11 +89,12 @@ pub(super) fn share_in_block(
         let has_sign =
             |sign: bool| insts.iter().any(|&(_, part)| part == ComputedHalves::High(sign) || part == ComputedHalves::Whole(sign));
         for is_unsigned in [true, false].into_iter().filter(|&sign| has_sign(sign)) {
-            let is_served = |part: ComputedHalves| match part {
-                ComputedHalves::Low => is_unsigned || !has_sign(true),
+            let has_whole = insts.iter().any(|&(_, part)| part == ComputedHalves::Whole(is_unsigned));
+            let is_served = |inst: Inst, part: ComputedHalves| match part {
+                ComputedHalves::Low => (is_unsigned || !has_sign(true)) && (has_whole || !packed.is_only_packed(function, inst)),
                 ComputedHalves::High(sign) | ComputedHalves::Whole(sign) => sign == is_unsigned,
             };
-            let served: ProductInsts = insts.iter().copied().filter(|&(_, part)| is_served(part)).collect();
+            let served: ProductInsts = insts.iter().copied().filter(|&(inst, part)| is_served(inst, part)).collect();
             if served.len() > 1
                 && let Some(whole) = new_whole_product(function, encodability, served[0].0, is_unsigned)
             {
