@@ -23,7 +23,8 @@ const FIRST_PARTLY_CALLEE_SAVED_REG: u16 = 32;
 /// Minimum number of general registers that a launch provides for a device function or a function with calls.
 pub const MIN_ABI_REGISTERS: u32 = 22;
 
-/// Minimum number of general registers for the register allocator in a function with calls, whose arguments are in fixed registers.
+/// Minimum number of general registers for the register allocator in a function with calls by address, which need a pair of registers
+/// besides the fixed ones, and in a runtime function.
 pub const MIN_ALLOCATABLE_REGISTERS: u32 = 24;
 
 /// Minimum register limit of a function that calls functions for slow paths. With fewer registers the fixed registers of a call might cause

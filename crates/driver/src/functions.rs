@@ -192,8 +192,10 @@ pub fn min_registers_for_calls(module: &Module, function: &Function, target: Tar
     };
     if fetches(GradientHelp::Quad) {
         QuadFetch::REGISTERS.max(convention::MIN_ALLOCATABLE_REGISTERS)
-    } else if function.kind == FunctionKind::Function || has_calls(module, function) || fetches(GradientHelp::Driver) {
+    } else if fetches(GradientHelp::Driver) || may_call_by_address(function) {
         convention::MIN_ALLOCATABLE_REGISTERS
+    } else if function.kind == FunctionKind::Function || has_calls(module, function) {
+        convention::MIN_ABI_REGISTERS
     } else {
         0
     }
@@ -203,6 +205,11 @@ pub fn min_registers_for_calls(module: &Module, function: &Function, target: Tar
 pub fn has_calls(module: &Module, function: &Function) -> bool {
     let is_call = |body: &Body| body.instructions.iter().any(|instruction| module.forms[instruction.form].opcode == Opcode::Call);
     function.body.as_deref().is_some_and(is_call)
+}
+
+/// Returns whether a function declares what its calls by address may call: a prototype or a list of functions.
+fn may_call_by_address(function: &Function) -> bool {
+    function.body.as_deref().is_some_and(|body| !body.prototypes.is_empty() || !body.target_lists.is_empty())
 }
 
 /// Properties of the functions of a module that are known before the functions are compiled.

@@ -240,6 +240,33 @@ fn a_kernel_has_the_registers_and_barriers_of_what_it_calls() {
 
 /// An executable cubin has the functions that a kernel can reach, as ptxas 13.0 writes it; an object also has those that other files may
 /// call.
+/// With a limit of 24 registers, which is the lowest one, functions and kernels with calls need no more, as with ptxas 13.0.88; nvlink refuses
+/// files that do. Calls by address need 26.
+#[test]
+fn functions_and_callers_keep_the_lowest_register_limit() {
+    let body: String = (2..20).map(|n| format!("fma.rn.f64 %x{n}, %x{}, %x{}, %x0;\n", n - 1, n - 2)).collect();
+    let sums: String = (2..19).map(|n| format!("add.f64 %x19, %x19, %x{n};\n")).collect();
+    let text = format!(
+        "{HEADER}.visible .func (.param .b64 r) callee(.param .b64 a, .param .b64 b) {{ .reg .f64 %x<20>;
+ld.param.f64 %x0, [a]; ld.param.f64 %x1, [b]; {body}{sums} st.param.f64 [r], %x19; ret; }}
+.visible .entry caller(.param .u64 p) {{ .reg .b64 %p; .reg .f64 %d<3>;
+ld.param.u64 %p, [p]; ld.global.f64 %d0, [%p]; ld.global.f64 %d1, [%p+8];
+{{ .param .b64 a; .param .b64 b; .param .b64 r; st.param.f64 [a], %d0; st.param.f64 [b], %d1;
+call (r), callee, (a, b); ld.param.f64 %d2, [r]; }}
+st.global.f64 [%p], %d2; ret; }}"
+    );
+    let module = checked(&text);
+    for target in TARGETS {
+        for level in [0, 3] {
+            let limit = Options { max_registers: Some(24), max_function_registers: Some(24), ..options(target, level, true) };
+            let compiled = compile(&[&module], &limit).unwrap();
+            let registers: Vec<(&str, u32)> =
+                compiled.functions.iter().map(|function| (function.name.as_str(), function.registers)).collect();
+            assert!(registers.len() == 2 && registers.iter().all(|&(_, count)| count <= 24), "{target} -O{level}: {registers:?}");
+        }
+    }
+}
+
 #[test]
 fn functions_without_callers_are_dropped_from_executables() {
     let function = |head: &str, name: &str| {
