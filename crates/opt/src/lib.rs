@@ -63,6 +63,7 @@ pub mod simplify;
 pub mod split_index;
 pub mod stagger_products;
 pub mod straighten;
+pub mod synchronize_diverged;
 pub mod tie_loads;
 pub mod uniform;
 pub mod uniform_handles;

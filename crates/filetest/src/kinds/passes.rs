@@ -117,6 +117,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "constant-phis" => _ = constant_phis::run(function, target),
         "remove-dead" => _ = dead::run(function, target),
         "converge" => _ = converge::run(function, target, &|_| false),
+        "synchronize-diverged" => _ = synchronize_diverged::run(function, target),
         "give-way" => _ = insert_yields::run(function, target),
         "hoist" => _ = hoist::run(function, target),
         "unroll" => _ = unroll::run(function, &Hardware::built_in(target)),
