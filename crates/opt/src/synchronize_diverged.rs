@@ -10,15 +10,17 @@
 //! ```
 //!
 //! **Why.** A `WARPSYNC` is an illegal instruction for an active thread that is not in its mask. PTX leaves a shuffle in such a thread
-//! undefined, but programs do it (`__shfl_sync(0xffff, ...)` in all 32 threads), and it works with ptxas' code as long as the warp is
-//! converged: ptxas tests with `BRA.DIV` whether a thread of the mask is missing, and synchronizes out of line if one is. The test takes as
-//! long as the `WARPSYNC` (on an H200, 6 and 5 cycles, `docs/latency.md`). ptxas keeps the `WARPSYNC` of a lone shuffle; `bar.warp.sync`
-//! has an unconditional `WARPSYNC` in ptxas' code and here.
+//! undefined, but programs do it (`__shfl_sync(0xffff, ...)` in all 32 threads). With `BRA.DIV`, which tests whether a thread of the mask is
+//! missing, it works as long as the warp is converged. The test is also faster. On an H200, in loops with
+//! a shuffle, a vote, a match or a reduction, a `WARPSYNC` with a mask in a register takes 30 to 35 cycles more than `WARPSYNC.ALL` (5), and
+//! `UMOV` with `BRA.DIV` 3 to 10 more.
 //!
-//! **Masks.** Only constants are tested. A mask in a register may differ between the threads of a warp, which a branch cannot test, and it
-//! would have to be copied to a uniform register first, which takes longer than the `WARPSYNC`. Without uniform registers in the
-//! instruction, as before sm_80, the test is whether any thread of the warp is missing; then a part of a warp that synchronizes alone
-//! always takes the branch.
+//! ptxas 13.0.88 has the same test where a function has several shuffles, matches or reductions that may be executed together; it keeps the
+//! `WARPSYNC` of a single one, which traps as described, and that of `bar.warp.sync`. The latter stays here too.
+//!
+//! **Masks.** Only constants are tested. A mask in a register may differ between the threads of a warp, which one branch cannot test.
+//! Without uniform registers in the instruction, as before sm_80, the test is whether any thread of the warp is missing; then a part of a
+//! warp that synchronizes alone always takes the branch.
 //!
 //! **Repeated synchronizations.** Between two instructions of a block the active threads stay together, unless there is a call or another
 //! synchronization between them. So of several synchronizations with the same mask in a block, only the first stays.
@@ -46,8 +48,13 @@ pub struct Stats {
 
 /// Deletes repeated synchronizations, and makes those with constant masks conditional.
 pub fn run(function: &mut Function, target: Target) -> Stats {
+    let warpsyncs = all_insts(function).filter(|&inst| is_plain_warpsync(function, inst));
+    let masks: Vec<Value> = warpsyncs.flat_map(|inst| function.used(inst)).map(|part| part.value).collect();
     let deleted = remove_repeated_warpsyncs(function);
     let conditional = test_before_warpsyncs(function, target);
+    if deleted + conditional > 0 {
+        remove_unread_moves(function, &masks);
+    }
     Stats { deleted, conditional }
 }
 
@@ -151,14 +158,12 @@ fn test_before_warpsyncs(function: &mut Function, target: Target) -> usize {
         return 0;
     }
     let count = synchronizations.len();
-    let masks: Vec<Value> = synchronizations.iter().flat_map(|&(_, inst, _)| function.used(inst).map(|part| part.value)).collect();
     let tests_mask = encodes("BRA.DIV UR4, 0x0", target);
     let shared = SharedUniformValues::find(function);
     // From the last to the first of a block: what follows the first one, with the tests in it, moves to a new block.
     for (block, inst, mask) in synchronizations.into_iter().rev() {
         test_before_warpsync(function, Synchronization { block, inst, mask }, tests_mask.then_some(&shared));
     }
-    remove_unread_moves(function, &definitions, &masks);
     count
 }
 
@@ -220,17 +225,19 @@ fn test_before_warpsync(function: &mut Function, synchronization: Synchronizatio
 }
 
 /// Deletes the moves that define one of `values` if no instruction reads it.
-fn remove_unread_moves(function: &mut Function, definitions: &Definitions, values: &[Value]) {
-    let read: FxHashSet<Value> = all_insts(function).flat_map(|inst| function.used(inst)).map(|part| part.value).collect();
-    let unread: FxHashSet<Inst> = values
-        .iter()
-        .filter(|&value| !read.contains(value))
-        .filter_map(|&value| definitions.definition_of(value))
-        .filter(|&inst| matches!(function.insts[inst].op, Op::Machine(Opcode::MOV) | Op::Pseudo(Pseudo::Copy)))
-        .filter(|&inst| function.results(inst).len() == 1)
-        .collect();
+fn remove_unread_moves(function: &mut Function, values: &[Value]) {
+    let mut unread: FxHashSet<Value> = values.iter().copied().collect();
+    for part in all_insts(function).flat_map(|inst| function.used(inst)) {
+        unread.remove(&part.value);
+    }
+    let is_unread_move = |function: &Function, inst: Inst| {
+        matches!(function.insts[inst].op, Op::Machine(Opcode::MOV) | Op::Pseudo(Pseudo::Copy))
+            && function.defined(inst).all(|value| unread.contains(&value))
+    };
     for block in function.layout.clone() {
-        function.blocks[block].insts.retain(|inst| !unread.contains(inst));
+        let mut insts = std::mem::take(&mut function.blocks[block].insts);
+        insts.retain(|&inst| !is_unread_move(function, inst));
+        function.blocks[block].insts = insts;
     }
 }
 
