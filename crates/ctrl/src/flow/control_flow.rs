@@ -29,6 +29,8 @@ pub struct MachineLoop {
 pub struct MachineControlFlow {
     /// For each block, the indices of its predecessors in the code's list of blocks.
     pub predecessors: Vec<Vec<u32>>,
+    /// The back edges of loops: each source with its target, a block at or before the source that dominates it, sorted.
+    pub back_edges: Vec<(usize, usize)>,
     /// All loops, sorted by start, outer loops before inner ones.
     pub loops: Vec<MachineLoop>,
     /// For each block, the index in `loops` of the innermost loop around it; `None` outside of loops.
@@ -58,11 +60,12 @@ impl MachineControlFlow {
         if !backward.is_empty() {
             let dominators = BlockDominators::new(code, &predecessors, &roots);
             backward.retain(|&(from, to)| dominators.dominates(to, from));
+            backward.sort_unstable();
         }
-        let spans = backward.into_iter().map(|(from, to)| (code.blocks[to].range.start, code.blocks[from].range.end)).collect();
+        let spans = backward.iter().map(|&(from, to)| (code.blocks[to].range.start, code.blocks[from].range.end)).collect();
         let loops = nest_loops(spans);
         let innermost_loop = innermost_loops(code, &loops);
-        MachineControlFlow { predecessors, loops, innermost_loop, block_of, roots }
+        MachineControlFlow { predecessors, back_edges: backward, loops, innermost_loop, block_of, roots }
     }
 
     /// Returns the loop depth of the instruction at position `inst`; 0 outside of loops.
@@ -331,6 +334,7 @@ mod tests {
         assert_eq!(spans, [(2, 8, 1)]);
         let depths: Vec<u32> = (0..7).map(|block| flow.depth_of_block(block)).collect();
         assert_eq!(depths, [0, 1, 1, 1, 0, 0, 0]);
+        assert_eq!(flow.back_edges, [(3, 1)]);
     }
 
     #[test]
