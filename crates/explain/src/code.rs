@@ -28,6 +28,10 @@ pub struct DecodedFunction<'a> {
     pub loops: Vec<MachineLoop>,
     /// For each block its predecessors.
     pub predecessors: Vec<Vec<u32>>,
+    /// The back edges of loops: source and target, sorted.
+    back_edges: Vec<(usize, usize)>,
+    /// For each block, whether it is code for a rare case out of line: all paths from it go back to code before it, without a loop.
+    pub is_out_of_line: Vec<bool>,
     /// For each instruction its block.
     pub block_of: Vec<u32>,
     /// For each block the innermost loop around it.
@@ -54,7 +58,9 @@ impl<'a> DecodedFunction<'a> {
             hardware,
             controls: words.iter().map(|&word| Control::of(word)).collect(),
             length,
+            is_out_of_line: out_of_line_blocks(&analysis.blocks, &flow.back_edges),
             predecessors: flow.predecessors,
+            back_edges: flow.back_edges,
             loops: flow.loops,
             block_of,
             loop_of,
@@ -109,9 +115,9 @@ impl<'a> DecodedFunction<'a> {
         self.executions(self.block_of[number] as usize)
     }
 
-    /// Returns whether an edge goes back in the code.
+    /// Returns whether an edge is the back edge of a loop.
     pub fn is_back_edge(&self, from: usize, to: usize) -> bool {
-        self.blocks()[to].range.start < self.blocks()[from].range.end
+        self.back_edges.binary_search(&(from, to)).is_ok()
     }
 
     /// Returns the blocks of a range of instructions.
@@ -122,15 +128,16 @@ impl<'a> DecodedFunction<'a> {
     }
 
     /// Distributes one execution over the forward edges: each of n forward successors of a block gets 1/n. Back edges do not count, so a
-    /// loop passes on what it gets.
+    /// loop passes on what it gets. Code for rare cases out of line counts as not executed.
     fn local_frequencies(&self) -> Vec<f64> {
         let mut frequency = vec![0.0; self.blocks().len()];
         let Some(roots) = self.blocks().first().map(|entry| entry.successors.clone()) else { return frequency };
         roots.into_iter().for_each(|root| frequency[root] = 1.0);
         // The address order is a topological order of the forward edges.
         for block in 0..frequency.len() {
-            let forward: Vec<usize> =
-                self.blocks()[block].successors.iter().copied().filter(|&next| block != 0 && !self.is_back_edge(block, next)).collect();
+            let is_later = |next: usize| self.blocks()[next].range.start >= self.blocks()[block].range.end;
+            let successors = self.blocks()[block].successors.iter().copied();
+            let forward: Vec<usize> = successors.filter(|&next| block != 0 && is_later(next) && !self.is_out_of_line[next]).collect();
             for &next in &forward {
                 frequency[next] += frequency[block] / forward.len() as f64;
             }
@@ -184,6 +191,19 @@ impl<'a> DecodedFunction<'a> {
     pub fn is_call(&self, number: usize) -> bool {
         self.instructions()[number].opcode == Opcode::CALL
     }
+}
+
+/// Returns, for each block, whether all paths from it go back to code before it, over edges that are no back edges of loops. `back_edges`
+/// is sorted.
+fn out_of_line_blocks(blocks: &[MachineBlock], back_edges: &[(usize, usize)]) -> Vec<bool> {
+    let mut is_out_of_line = vec![false; blocks.len()];
+    // From the last block to the first, so that later successors are known.
+    for (number, block) in blocks.iter().enumerate().rev() {
+        let returns = |next: usize| blocks[next].range.start < block.range.end && back_edges.binary_search(&(number, next)).is_err();
+        is_out_of_line[number] =
+            !block.successors.is_empty() && block.successors.iter().all(|&next| returns(next) || next > number && is_out_of_line[next]);
+    }
+    is_out_of_line
 }
 
 /// A set of general registers.

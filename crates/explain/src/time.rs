@@ -32,7 +32,10 @@ impl Times {
                 let is_back = |from: usize| code.is_back_edge(from, block);
                 let is_header = code.predecessors[block].iter().any(|&from| is_back(from as usize));
                 let mut in_flight = InFlightAtBoundary::default();
-                for &from in code.predecessors[block].iter().filter(|&&from| !is_header || is_back(from as usize)) {
+                // Code for rare cases out of line counts only for what follows it there.
+                let counts = |from: usize| !code.is_out_of_line[from] || code.is_out_of_line[block];
+                let counts = |from: usize| if is_header { is_back(from) } else { counts(from) };
+                for &from in code.predecessors[block].iter().filter(|&&from| counts(from as usize)) {
                     if let Some(end) = &ends[from as usize] {
                         in_flight.merge(end);
                     }

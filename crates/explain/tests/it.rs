@@ -3,5 +3,6 @@
 mod changes;
 mod invariants;
 mod measured;
+mod out_of_line;
 mod page;
 mod robustness;

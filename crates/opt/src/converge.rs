@@ -44,7 +44,8 @@
 //! [`MAX_NESTED_BARRIERS`], the outermost ones get no barrier.
 //!
 //! **Synchronizations.** The pass also knows at which instructions a warp may be diverged, and inserts and deletes `WARPSYNC` instructions
-//! accordingly ([`synchronization`]).
+//! accordingly ([`synchronization`]). Where threads of a diverged warp may overwrite uniform registers that others read, it keeps the values
+//! alive ([`shared_uniform`]).
 //!
 //! No later pass may merge the two halves of a split block or move code between them. The cost is one graph search per region in the worst
 //! case, otherwise linear in the size of the function.
@@ -60,10 +61,13 @@ use crate::insert_yields;
 use crate::redirect_edges::redirect_edges;
 
 mod region;
+mod shared_uniform;
 mod synchronization;
 
 use region::ConvergenceRegion;
-pub(crate) use synchronization::WarpConvergence;
+pub(crate) use shared_uniform::SharedUniformValues;
+use shared_uniform::keep_shared_uniform_values;
+pub(crate) use synchronization::{WarpConvergence, is_plain_warpsync};
 
 /// Maximum number of convergence barriers that are live at one point of the program; the hardware has two more.
 pub const MAX_NESTED_BARRIERS: usize = 14;
@@ -83,7 +87,7 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
     if !may_have_divergent_branches(function, &flow) {
-        WarpConvergence { flow: &flow, divergent: &[], regions: &[] }.update_warpsyncs(function, target);
+        synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &[], regions: &[] });
         return stats;
     }
     let mut analyses = CfgAnalyses::compute(function, &flow);
@@ -98,7 +102,7 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
         analyses = CfgAnalyses::compute(function, &flow);
     }
     if divergent.is_empty() {
-        WarpConvergence { flow: &flow, divergent: &[], regions: &[] }.update_warpsyncs(function, target);
+        synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &[], regions: &[] });
         return stats;
     }
     let mut regions = find_convergence_regions(function, &flow, &analyses, &divergent, &mut stats);
@@ -112,9 +116,16 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
     let waiting: FxHashSet<Block> = insert_yields::waiting_loop_headers(function, &analyses.loops).into_iter().collect();
     let reliable: Vec<ConvergenceRegion> =
         regions.iter().copied().filter(|region| always_reconverges(function, &flow, &waiting, *region)).collect();
-    WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable }.update_warpsyncs(function, target);
+    synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable });
     insert_convergence_barriers(function, &regions);
     stats
+}
+
+/// Makes the changes that depend on where the warp may be diverged: inserts and deletes `WARPSYNC` instructions, and keeps values in uniform
+/// registers alive.
+fn synchronize(function: &mut Function, target: Target, convergence: &WarpConvergence<'_>) {
+    convergence.update_warpsyncs(function, target);
+    keep_shared_uniform_values(function, convergence);
 }
 
 /// Analyses of the control-flow graph that all steps of the pass use.
@@ -450,16 +461,28 @@ fn insert_convergence_barriers(function: &mut Function, regions: &[ConvergenceRe
 /// Moves everything after the phis of `block` to `after`, and ends `block` with the `BSYNC` and a branch to `after`.
 fn split_region_exit(function: &mut Function, block: Block, after: Block, barrier: Operand) {
     let phis = function.phis(block).len();
-    let rest = function.blocks[block].insts.split_off(phis);
-    let location = rest.first().map(|&inst| function.insts[inst].location).unwrap_or_default();
-    function.blocks[after].insts = rest;
+    move_rest_of_block(function, block, phis, after);
+    let location = function.blocks[after].insts.first().map(|&inst| function.insts[inst].location).unwrap_or_default();
     let wait = function.new_inst(Op::Machine(Opcode::BSYNC), Symbols::new(), None, &[barrier], 0);
     let branch = function.new_inst(Op::Machine(Opcode::BRA), Symbols::new(), None, &[after.into()], 0);
     for inst in [wait, branch] {
         function.insts[inst].location = location;
         function.blocks[block].insts.push(inst);
     }
-    // The successors of `block` are now reached from `after`, so their phis must name `after` as the predecessor.
+}
+
+/// Moves the instructions of `block` from index `at` on to a new block, which it returns. The new block is not in the layout, and `block`
+/// has no terminator.
+pub(crate) fn split_block(function: &mut Function, block: Block, at: usize) -> Block {
+    let after = function.new_block();
+    move_rest_of_block(function, block, at, after);
+    after
+}
+
+/// Moves the instructions of `block` from index `at` on to the empty block `after`. The successors of `block` are now reached from `after`,
+/// so their phis name `after` as the predecessor.
+fn move_rest_of_block(function: &mut Function, block: Block, at: usize, after: Block) {
+    function.blocks[after].insts = function.blocks[block].insts.split_off(at);
     for next in function.successors(after) {
         for inst in function.phis(next).to_vec() {
             for source in function.sources_mut(inst) {

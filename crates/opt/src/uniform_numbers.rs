@@ -19,7 +19,8 @@
 //!
 //! At most [`MAX_UNIFORM_DOUBLES`] doubles are moved: those that are read most often, where a read in a loop counts as several.
 //!
-//! **Before** and **after**: SSA, all instructions encodable. No later pass may write uniform registers outside the first block. The cost
+//! **Before** and **after**: SSA, all instructions encodable. Where later passes write uniform registers outside the first block, they keep
+//! the numbers alive (`converge/shared_uniform.rs`). The cost
 //! is linear in the size of the function, except for sorting the numbers.
 
 use oriole_ir::analysis::{ControlFlow, LoopModel, Loops};

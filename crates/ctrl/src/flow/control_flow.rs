@@ -1,11 +1,13 @@
 //! Predecessors, roots and loops of a control-flow graph, and a worklist for data-flow analyses over its blocks.
 //!
-//! Loops are approximated from the layout, without dominators: an edge to the same or an earlier block makes all code from the start of
+//! Loops are approximated from the layout: an edge to the same or an earlier block that dominates its source makes all code from the start of
 //! its target to the end of its source a loop. Where two such ranges overlap and neither contains the other, the one that starts first is
-//! extended to contain both. Only execution weights, the choice of scoreboards and the placement of stalls depend on loops, never
+//! extended to contain both. An edge back from code for a rare case after the end of a function, which continues after the branch that led
+//! there, is no loop: its target does not dominate its source. Only execution weights, the choice of scoreboards and the placement of stalls depend on loops, never
 //! correctness.
 //!
-//! Cost: O(n log n) in the number of back edges, and linear in the length of the code.
+//! Cost: O(n log n) in the number of back edges, and linear in the length of the code, times the depth of the dominator tree in the worst
+//! case.
 
 use super::machine_code::MachineCode;
 
@@ -27,6 +29,8 @@ pub struct MachineLoop {
 pub struct MachineControlFlow {
     /// For each block, the indices of its predecessors in the code's list of blocks.
     pub predecessors: Vec<Vec<u32>>,
+    /// The back edges of loops: each source with its target, a block at or before the source that dominates it, sorted.
+    pub back_edges: Vec<(usize, usize)>,
     /// All loops, sorted by start, outer loops before inner ones.
     pub loops: Vec<MachineLoop>,
     /// For each block, the index in `loops` of the innermost loop around it; `None` outside of loops.
@@ -42,20 +46,26 @@ impl MachineControlFlow {
     pub fn new(code: &MachineCode<'_>) -> MachineControlFlow {
         let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); code.blocks.len()];
         let mut block_of = vec![0; code.instructions.len()];
-        let mut spans = Vec::new();
+        let mut backward: Vec<(usize, usize)> = Vec::new();
         for (number, block) in code.blocks.iter().enumerate() {
             block_of[block.range.clone()].fill(number as u32);
             for &next in &block.successors {
                 predecessors[next].push(number as u32);
                 if code.blocks[next].range.start < block.range.end {
-                    spans.push((code.blocks[next].range.start, block.range.end));
+                    backward.push((number, next));
                 }
             }
         }
+        let roots = find_root_blocks(code, &predecessors);
+        if !backward.is_empty() {
+            let dominators = BlockDominators::new(code, &predecessors, &roots);
+            backward.retain(|&(from, to)| dominators.dominates(to, from));
+            backward.sort_unstable();
+        }
+        let spans = backward.iter().map(|&(from, to)| (code.blocks[to].range.start, code.blocks[from].range.end)).collect();
         let loops = nest_loops(spans);
         let innermost_loop = innermost_loops(code, &loops);
-        let roots = find_root_blocks(code, &predecessors);
-        MachineControlFlow { predecessors, loops, innermost_loop, block_of, roots }
+        MachineControlFlow { predecessors, back_edges: backward, loops, innermost_loop, block_of, roots }
     }
 
     /// Returns the loop depth of the instruction at position `inst`; 0 outside of loops.
@@ -96,6 +106,87 @@ impl MachineControlFlow {
         }
         None
     }
+}
+
+/// The dominator tree of the blocks, by the algorithm of Cooper, Harvey and Kennedy ("A Simple, Fast Dominance Algorithm", 2001). The parent
+/// of the roots is a virtual block.
+struct BlockDominators {
+    /// For each block, its number in a postorder; that of the virtual block is the largest.
+    postorder: Vec<usize>,
+    /// For each block, its immediate dominator.
+    immediate: Vec<usize>,
+}
+
+impl BlockDominators {
+    /// Computes the dominators. All blocks are reachable from `roots`.
+    fn new(code: &MachineCode<'_>, predecessors: &[Vec<u32>], roots: &[usize]) -> BlockDominators {
+        let above_roots = code.blocks.len();
+        let order = postorder(code, roots);
+        let mut number = vec![above_roots; above_roots + 1];
+        for (position, &block) in order.iter().enumerate() {
+            number[block] = position;
+        }
+        let mut immediate: Vec<Option<usize>> = vec![None; above_roots + 1];
+        immediate[above_roots] = Some(above_roots);
+        roots.iter().for_each(|&root| immediate[root] = Some(above_roots));
+        let is_root: Vec<bool> = immediate.iter().map(Option::is_some).collect();
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for &block in order.iter().rev().filter(|&&block| !is_root[block]) {
+                let known = predecessors[block].iter().map(|&from| from as usize).filter(|&from| immediate[from].is_some());
+                let found = known.reduce(|one, other| common_dominator(&number, &immediate, one, other));
+                changed |= found.is_some() && std::mem::replace(&mut immediate[block], found) != found;
+            }
+        }
+        BlockDominators { postorder: number, immediate: immediate.into_iter().map(|above| above.unwrap_or(above_roots)).collect() }
+    }
+
+    /// Returns whether every path from a root to `below` passes through `above`.
+    fn dominates(&self, above: usize, mut below: usize) -> bool {
+        while self.postorder[below] < self.postorder[above] {
+            below = self.immediate[below];
+        }
+        below == above
+    }
+}
+
+/// Returns the nearest common dominator of two blocks, in a tree of which a part is known.
+fn common_dominator(postorder: &[usize], immediate: &[Option<usize>], mut one: usize, mut other: usize) -> usize {
+    while one != other {
+        let lower = if postorder[one] < postorder[other] { &mut one } else { &mut other };
+        let Some(above) = immediate[*lower] else { return immediate.len() - 1 };
+        *lower = above;
+    }
+    one
+}
+
+/// Returns the blocks that are reachable from `roots` in a postorder.
+fn postorder(code: &MachineCode<'_>, roots: &[usize]) -> Vec<usize> {
+    let mut order = Vec::with_capacity(code.blocks.len());
+    let mut seen = vec![false; code.blocks.len()];
+    // Each entry is a block and the number of its successors that were visited.
+    let mut path: Vec<(usize, usize)> = Vec::new();
+    for &root in roots {
+        if !std::mem::replace(&mut seen[root], true) {
+            path.push((root, 0));
+        }
+        while let Some((block, next)) = path.last_mut() {
+            match code.blocks[*block].successors.get(*next) {
+                Some(&successor) => {
+                    *next += 1;
+                    if !std::mem::replace(&mut seen[successor], true) {
+                        path.push((successor, 0));
+                    }
+                }
+                None => {
+                    order.push(*block);
+                    path.pop();
+                }
+            }
+        }
+    }
+    order
 }
 
 /// Turns the instruction ranges of back edges, given as (start, end) with `end` exclusive, into properly nested loops, sorted by start.
@@ -217,12 +308,33 @@ impl Worklist {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::MachineBlock;
 
     #[test]
     fn overlapping_loops_become_nested_loops() {
         let loops = nest_loops(vec![(10, 20), (0, 30), (10, 15), (18, 25), (40, 50)]);
         let spans: Vec<(usize, usize, u32)> = loops.iter().map(|one| (one.start, one.end, one.depth)).collect();
         assert_eq!(spans, [(0, 30, 1), (10, 25, 2), (18, 25, 3), (40, 50, 1)]);
+    }
+
+    /// Builds blocks of two instructions from the successors of each block.
+    fn blocks(successors: &[&[usize]]) -> Vec<MachineBlock> {
+        let block = |(number, next): (usize, &&[usize])| MachineBlock { range: 2 * number..2 * number + 2, successors: next.to_vec() };
+        successors.iter().enumerate().map(block).collect()
+    }
+
+    /// Blocks 5 and 6 are rare cases after the end: 5 continues inside the loop of blocks 1 to 3, 6 after it.
+    #[test]
+    fn code_for_rare_cases_after_the_end_makes_no_loop() {
+        let nop = oriole_isa::parse("NOP").unwrap();
+        let instructions = vec![nop; 14];
+        let blocks = blocks(&[&[1], &[2, 5], &[3], &[1, 4, 6], &[], &[2], &[4]]);
+        let flow = MachineControlFlow::new(&MachineCode { instructions: &instructions, blocks });
+        let spans: Vec<(usize, usize, u32)> = flow.loops.iter().map(|one| (one.start, one.end, one.depth)).collect();
+        assert_eq!(spans, [(2, 8, 1)]);
+        let depths: Vec<u32> = (0..7).map(|block| flow.depth_of_block(block)).collect();
+        assert_eq!(depths, [0, 1, 1, 1, 0, 0, 0]);
+        assert_eq!(flow.back_edges, [(3, 1)]);
     }
 
     #[test]

@@ -9,5 +9,6 @@ mod hazard_mutants;
 mod kernel_tests_sass;
 mod kernels;
 mod large_banks;
+mod partial_masks;
 mod verifier_faults;
 mod verifier_mutants;

@@ -7,7 +7,12 @@
 //!
 //! A `WARPSYNC` of some threads is an illegal instruction for a thread that is not in its mask. In PTX, a shuffle or vote with that mask in
 //! such a thread is undefined. Programs do so nevertheless (a shuffle with the mask 0xffff that all 32 threads execute); without the
-//! redundant `WARPSYNC` it works in converged code, as in ptxas' code.
+//! redundant `WARPSYNC` it works in converged code, as in ptxas' code. Where the warp may be diverged, the pass `synchronize-diverged`
+//! tests whether it is.
+//!
+//! `.EXCLUSIVE` stops the threads outside of the mask, for instructions that combine the values of all active threads (`REDUX`). After a
+//! `WARPSYNC` with a constant mask only the threads of the mask are active together, so the modifier is dropped; ptxas omits it too. It is
+//! needed for masks in registers: threads with different masks may execute the instruction together.
 
 use std::collections::BTreeMap;
 
@@ -33,8 +38,9 @@ pub(crate) struct WarpConvergence<'a> {
 }
 
 impl WarpConvergence<'_> {
-    /// Inserts a `WARPSYNC` where an instruction needs the whole warp, then deletes redundant ones.
+    /// Inserts a `WARPSYNC` where an instruction needs the whole warp, then deletes redundant ones; see the module comment.
     pub(super) fn update_warpsyncs(&self, function: &mut Function, target: Target) {
+        drop_exclusive_of_constant_masks(function);
         self.insert_warpsyncs(function, target);
         self.remove_redundant_warpsyncs(function);
     }
@@ -166,6 +172,25 @@ impl WarpConvergence<'_> {
     }
 }
 
+/// Drops `.EXCLUSIVE` from each `WARPSYNC` with a constant mask.
+fn drop_exclusive_of_constant_masks(function: &mut Function) {
+    let is_exclusive = |inst: &Inst| {
+        function.insts[*inst].is_machine(Opcode::WARPSYNC) && function.insts[*inst].modifiers.as_slice() == [Symbol::EXCLUSIVE]
+    };
+    let all = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
+    let exclusive: Vec<Inst> = all.copied().filter(is_exclusive).collect();
+    if exclusive.is_empty() {
+        return;
+    }
+    let definitions = Definitions::compute(function);
+    for inst in exclusive {
+        let mask = function.sources(inst).first().and_then(|mask| OperandFacts::new(function, &definitions).word(mask));
+        if mask.is_some() {
+            function.insts[inst].modifiers = Symbols::new();
+        }
+    }
+}
+
 /// Creates a `WARPSYNC` of all threads with the guard and the source location of `like`.
 fn new_full_warpsync(function: &mut Function, target: Target, like: Inst) -> Inst {
     let guard = function.insts[like].guard;
@@ -195,7 +220,7 @@ fn is_warp_diverged_after(function: &Function, definitions: &Definitions, inst: 
 }
 
 /// Returns whether an instruction is an unguarded `WARPSYNC` without `.EXCLUSIVE`, which would stop the threads outside of its mask.
-fn is_plain_warpsync(function: &Function, inst: Inst) -> bool {
+pub(crate) fn is_plain_warpsync(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     data.is_machine(Opcode::WARPSYNC) && data.guard.is_none() && !data.modifiers.contains(&Symbol::EXCLUSIVE)
 }

@@ -3,7 +3,8 @@
 //!
 //! `BSSY`, `BSYNC`, `BREAK` and `BMOV` operate on convergence barriers (see [`super::convergence`]).
 //!
-//! `WARPSYNC` synchronizes threads at the same instruction; threads at two different `WARPSYNC`s do not synchronize (on an H200 such a
+//! `WARPSYNC` is an illegal instruction for a thread that is not in its own mask (seen on an H200). It synchronizes threads at the same
+//! instruction; threads at two different `WARPSYNC`s do not synchronize (on an H200 such a
 //! program hangs). Threads at different `WARPSYNC.COLLECTIVE`s do: all continue together at one of them, and at `ENDCOLLECTIVE` each goes
 //! to the address its own `WARPSYNC.COLLECTIVE` names.
 

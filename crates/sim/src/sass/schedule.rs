@@ -278,6 +278,10 @@ impl<O: Observer> GridRun<'_, '_, O> {
             Flow::Gather { condition, mask, exclusive } => {
                 let waiting = active & running.warp.read_predicate(*condition);
                 let masks = running.warp.read(*mask);
+                if let Some(lane) = lanes_of(waiting).find(|&lane| masks[lane] >> lane & 1 == 0) {
+                    let message = format!("illegal instruction: the thread is not in the mask of its WARPSYNC, {:#x}", masks[lane]);
+                    return Err(self.error(ErrorKind::Fault, message, &running.warp, step, lane));
+                }
                 for lane in lanes_of(waiting) {
                     running.wanted[lane] = masks[lane];
                 }

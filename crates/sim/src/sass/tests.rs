@@ -275,6 +275,14 @@ fn a_part_of_a_warp_at_a_barrier_is_an_error() {
 }
 
 #[test]
+fn warpsync_of_a_thread_outside_of_its_mask_is_illegal() {
+    let lines = program(&["MOV R9, 0xffff", "WARPSYNC R9", "EXIT"]);
+    let error = run(&lines, 1, 32).unwrap_err();
+    assert!(error.kind == ErrorKind::Fault && error.message.contains("not in the mask of its WARPSYNC, 0xffff"), "{error}");
+    run(&lines, 1, 16).unwrap();
+}
+
+#[test]
 fn warpsync_meets_at_one_instruction_only() {
     let lines = program(&["ISETP.LT.U32.AND P0, PT, R0, 0x8, PT", "@P0 BRA 0x80", "WARPSYNC.ALL", "EXIT", "WARPSYNC.ALL", "EXIT"]);
     let error = run(&lines, 1, 32).unwrap_err();
