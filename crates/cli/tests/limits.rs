@@ -272,11 +272,12 @@ fn arch_specific_targets_have_all_shared_memory() {
     }
 }
 
+/// ptxas decides about every third case as recorded, or with `ORIOLE_REFRESH` about all of them.
 #[test]
 fn ptxas_says_the_same() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = folder("limits-oracle");
-    for case in all_cases() {
+    for case in all_cases().into_iter().step_by(if oriole_oracles::compares_everything() { 1 } else { 3 }) {
         assert_eq!(case.call(&ptxas, &folder, "sm_90"), case.expected(), "{}:\n{}", case.name, case.text("sm_90"));
     }
 }

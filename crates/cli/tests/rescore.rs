@@ -20,8 +20,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns every n-th kernel test.
+/// Returns every n-th kernel test, or with `ORIOLE_REFRESH` twice as many.
 fn kernel_tests(every: usize) -> Vec<PathBuf> {
+    let every = if oriole_oracles::compares_everything() { every / 2 } else { every };
     let families = fs::read_dir(root().join("tests/kernels")).unwrap().map(|entry| entry.unwrap().path());
     let mut tests: Vec<PathBuf> = families.flat_map(|family| fs::read_dir(family).unwrap().map(|entry| entry.unwrap().path())).collect();
     tests.sort();
@@ -68,7 +69,7 @@ fn assert_runs(folder: &Path, test: &str, target: &str) {
 fn optimized_code_of_our_own_stays_as_it_is() {
     let folder = folder("rescore_fixed_point");
     let mut compared = 0;
-    for (number, test) in kernel_tests(60).iter().enumerate() {
+    for (number, test) in kernel_tests(120).iter().enumerate() {
         let (test, target) = (test.display().to_string(), TARGETS[number % TARGETS.len()]);
         if run(ORIOLE, &folder, &["compile", &test, "--arch", target, "-o", "in.cubin"], "").code != Some(0) {
             continue;
@@ -78,13 +79,13 @@ fn optimized_code_of_our_own_stays_as_it_is() {
         assert!(bytes(&folder, "in.cubin") == bytes(&folder, "out.cubin"), "{test} for {target} changes");
         compared += 1;
     }
-    assert!(compared > 20, "only {compared} compared");
+    assert!(compared > 10, "only {compared} compared");
 }
 
 #[test]
 fn plain_code_of_our_own_gets_shorter_and_still_runs() {
     let folder = folder("rescore_plain");
-    for (number, test) in kernel_tests(150).iter().enumerate() {
+    for (number, test) in kernel_tests(210).iter().enumerate() {
         let (test, target) = (test.display().to_string(), TARGETS[number % TARGETS.len()]);
         if run(ORIOLE, &folder, &["compile", &test, "--arch", target, "-O0", "-o", "in.cubin"], "").code != Some(0) {
             continue;
@@ -221,7 +222,7 @@ fn assert_only_order_differs(old: &[u8], new: &[u8], what: &str) -> usize {
 fn unscheduled_code_of_our_own_gets_a_new_order_and_still_runs() {
     let folder = folder("rescore_schedule");
     let mut moved = 0;
-    for (number, test) in kernel_tests(40).iter().enumerate() {
+    for (number, test) in kernel_tests(90).iter().enumerate() {
         let (test, target) = (test.display().to_string(), TARGETS[number % TARGETS.len()]);
         let compile = ["compile", &test, "--arch", target, "--sched-mode", "off", "-o", "in.cubin"];
         if run(ORIOLE, &folder, &compile, "").code != Some(0) {
@@ -285,7 +286,7 @@ fn kernel_tests_of_the_vendor_run_in_a_new_order() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = folder("rescore_schedule_kernel_tests");
     let (mut ran, mut moved) = (0, 0);
-    for (number, test) in kernel_tests(31).iter().enumerate() {
+    for (number, test) in kernel_tests(62).iter().enumerate() {
         let (test, target) = (test.display().to_string(), ["sm_90a", "sm_75", "sm_80", "sm_120a"][number % 4]);
         let made = bounded(&ptxas, &[&format!("-arch={target}"), &test, "-o", "in.cubin"], &folder);
         if !made || WRONG_ANYWAY.iter().any(|name| test.contains(name)) {
@@ -298,7 +299,7 @@ fn kernel_tests_of_the_vendor_run_in_a_new_order() {
         assert_runs(&folder, &test, target);
         ran += 1;
     }
-    assert!(ran > 50 && moved > 40, "{ran} ran, {moved} in a new order");
+    assert!(ran > 25 && moved > 20, "{ran} ran, {moved} in a new order");
 }
 
 /// Returns each instruction without its control word, with its PTX line, its source line and the calls through which it was inlined; sorted.
@@ -323,13 +324,15 @@ fn positions(cubin: &[u8]) -> Vec<(u128, Vec<String>)> {
     found
 }
 
-/// Every instruction keeps its PTX line, source line and inlined calls in a new order, in code of ptxas and in ours.
+/// Every instruction keeps its PTX line, source line and inlined calls in a new order, in code of ptxas and in ours. nvdisasm, which takes
+/// seconds, reads one of both for each file, or with `ORIOLE_REFRESH` both.
 #[test]
 fn line_tables_follow_a_new_order() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let nvdisasm = oriole_oracles::tool("nvdisasm").expect("nvdisasm is next to ptxas");
     let folder = folder("rescore_schedule_lines");
-    for file in ["bench/kernels/matmul_registers.ptx", "corpus/softmax_layernorm.lineinfo.ptx", "examples/stories/registers_after.ptx"] {
+    let files = ["bench/kernels/matmul_registers.ptx", "corpus/softmax_layernorm.lineinfo.ptx", "examples/stories/registers_after.ptx"];
+    for (number, file) in files.into_iter().enumerate() {
         let test = root().join(file).display().to_string();
         for is_own in [false, true] {
             let compiled = match is_own {
@@ -346,6 +349,9 @@ fn line_tables_follow_a_new_order() {
             let different = before.iter().zip(&after).position(|(one, two)| one != two);
             assert!(before.len() == after.len() && different.is_none(), "{test} {is_own}: {different:?}");
             assert_verified(&folder, &test);
+            if is_own != (number == 0) && !oriole_oracles::compares_everything() {
+                continue;
+            }
             // NVIDIA's disassembler reads the new tables and names the same lines.
             let lines = |name: &str| -> BTreeSet<String> {
                 let output = Command::new(&nvdisasm).args(["-gi", name]).current_dir(&folder).output().unwrap();
@@ -381,7 +387,7 @@ fn kernel_tests_of_the_vendor_run_with_our_control_words() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = folder("rescore_kernel_tests");
     let mut ran = 0;
-    for (number, test) in kernel_tests(45).iter().enumerate() {
+    for (number, test) in kernel_tests(90).iter().enumerate() {
         let (test, target) = (test.display().to_string(), ["sm_75", "sm_80", "sm_90a", "sm_120a"][number % 4]);
         let made = bounded(&ptxas, &[&format!("-arch={target}"), &test, "-o", "in.cubin"], &folder);
         if !made || WRONG_ANYWAY.iter().any(|name| test.contains(name)) {
@@ -392,7 +398,7 @@ fn kernel_tests_of_the_vendor_run_with_our_control_words() {
         assert_runs(&folder, &test, target);
         ran += 1;
     }
-    assert!(ran > 40, "only {ran} ran");
+    assert!(ran > 20, "only {ran} ran");
 }
 
 #[test]
@@ -403,7 +409,9 @@ fn the_corpus_as_the_vendor_compiles_it_is_clean_with_our_control_words() {
     files.retain(|file| file.extension().is_some_and(|extension| extension == "ptx"));
     files.sort();
     let mut rescored = 0;
-    for (number, file) in files.iter().enumerate() {
+    // Each target gets other files.
+    let step = if oriole_oracles::compares_everything() { 1 } else { 2 };
+    for (number, file) in files.iter().step_by(step).enumerate() {
         let target = TARGETS[number % TARGETS.len()];
         let text = fs::read_to_string(file).unwrap();
         let lines = text.lines().map(|line| if line.starts_with(".target") { format!(".target {target}\n") } else { format!("{line}\n") });

@@ -158,11 +158,17 @@ fn the_vendors_code_is_clean() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = folder("verify_vendor");
     let sources = sources(&root());
+    let targets = oriole_oracles::targets_to_compare(&TARGETS, &VENDOR_SAMPLE);
     let check = |target: &str| {
         let mut cubins = Vec::new();
-        // All files for one of the targets, every other one for the others.
-        let step = if target == "sm_90a" || oriole_oracles::compares_everything() { 1 } else { 2 };
-        for source in sources.iter().step_by(step) {
+        // Every other file for one of the targets, every fourth for the others, and other ones for each target.
+        let step = match target {
+            _ if oriole_oracles::compares_everything() => 1,
+            "sm_90a" => 2,
+            _ => 4,
+        };
+        let first = targets.iter().position(|other| *other == target).unwrap_or_default() % step;
+        for source in sources.iter().skip(first).step_by(step) {
             let out = format!("{}.{target}.cubin", source.file_stem().unwrap().display());
             let command = format!("ulimit -v 6000000; exec timeout 60 {} \"$@\"", ptxas.display());
             let arguments = ["-arch", target, &source.display().to_string(), "-o", &out].map(str::to_owned);
@@ -171,12 +177,11 @@ fn the_vendors_code_is_clean() {
                 cubins.push(out);
             }
         }
-        assert!(cubins.len() >= 30, "{target}: only {} files of the corpus are for it", cubins.len());
+        assert!(cubins.len() >= 20, "{target}: only {} files of the corpus are for it", cubins.len());
         let arguments: Vec<&str> = ["verify"].into_iter().chain(cubins.iter().map(String::as_str)).collect();
         let verified = run(ORIOLE, &folder, &arguments, "");
         assert_eq!(verified.code, Some(0), "{target}: {}", verified.stdout);
     };
-    let targets = oriole_oracles::targets_to_compare(&TARGETS, &VENDOR_SAMPLE);
     std::thread::scope(|scope| targets.iter().for_each(|target| drop(scope.spawn(|| check(target)))));
 }
 

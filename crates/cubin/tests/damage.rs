@@ -2,7 +2,7 @@
 //!
 //! A file that can be read must be written back unchanged, however odd it is.
 
-use crate::common::{data_file, data_files};
+use crate::common::{compares_everything, data_file, data_files};
 use oriole_cubin::{Cubin, ImageKind, open};
 
 /// A deterministic xorshift generator.
@@ -57,11 +57,11 @@ fn every_truncation_is_refused() {
     }
 }
 
-/// Changes every third byte, another third in each file, or with `ORIOLE_REFRESH` every byte.
+/// Changes every sixth byte, other ones in each file, or with `ORIOLE_REFRESH` every byte.
 #[test]
 fn every_changed_byte_is_survived() {
     let (mut total, mut read) = (0, 0);
-    let step = if crate::common::compares_everything() { 1 } else { 3 };
+    let step = if compares_everything() { 1 } else { 6 };
     for (number, (name, data)) in data_files("cubin").into_iter().enumerate() {
         let mut damaged = data.clone();
         for at in (number % step..data.len()).step_by(step) {
@@ -96,17 +96,19 @@ fn random_damage_is_survived() {
     }
 }
 
+/// Ends the containers at every third byte and changes every third one, or with `ORIOLE_REFRESH` every byte.
 #[test]
 fn damaged_containers_are_survived() {
     let mut files = data_files("fatbin");
     files.extend(data_files("o"));
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let step = if compares_everything() { 1 } else { 3 };
     for (name, data) in &files {
-        for length in 0..data.len() {
+        for length in (0..data.len()).step_by(step) {
             check_container(&data[..length]);
         }
         let mut damaged = data.clone();
-        for at in 0..data.len() {
+        for at in (0..data.len()).step_by(step) {
             damaged[at] ^= 1 << random.below(8);
             check_container(&damaged);
             damaged[at] = data[at];

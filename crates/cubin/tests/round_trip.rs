@@ -1,7 +1,7 @@
 //! Checks that reading and writing a cubin reproduces it byte for byte.
 //!
-//! The test uses the files in `tests/data` and, if ptxas is available, its output for the corpus: each file for some targets, with options
-//! that vary from file to file. `ORIOLE_REFRESH=1` tries every target with every option.
+//! The test uses the files in `tests/data` and, if ptxas is available, its output for every other file of the corpus, each for one target,
+//! with options that vary from file to file. `ORIOLE_REFRESH=1` tries every file and target with every option.
 
 use std::fs;
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ fn fresh_files_come_out_unchanged() {
     let scratch = Scratch::new("round-trip");
     let (mut count, mut bytes, mut failures) = (0, 0, Vec::new());
     let targets: Vec<String> = crate::common::targets_of_ptxas().map(|traits| traits.target.to_string()).collect();
-    for (number, ptx) in corpus().into_iter().enumerate() {
+    for (number, ptx) in corpus().into_iter().step_by(if everything { 1 } else { 2 }).enumerate() {
         // 23 targets and 9 sets of options are coprime, so counting through both in parallel visits every pair.
         let cases = targets.len() * OPTIONS.len();
         let tries = if everything { cases } else { 12 };
@@ -83,6 +83,6 @@ fn fresh_files_come_out_unchanged() {
         }
     }
     println!("{count} cubins, {bytes} bytes");
-    assert!(count > 50, "ptxas made only {count} cubins");
+    assert!(count > 40, "ptxas made only {count} cubins");
     assert!(failures.is_empty(), "{} of {count}:\n{}", failures.len(), failures.join("\n"));
 }

@@ -33,8 +33,9 @@ fn registers(compiled: &Compiled) -> u32 {
     compiled.functions.iter().map(|function| function.registers).sum()
 }
 
-/// Runs every backend in every mode. The three backends schedule all modules for sm_90a and every other one for sm_80, each of the other
-/// strategies one module for sm_90a and another for sm_80; with `ORIOLE_REFRESH`, all of them schedule all modules for both targets.
+/// Runs every backend in every mode. Each of the three backends schedules every other module for sm_90a and every fourth one for sm_80, each
+/// of the other strategies one module for sm_90a and another for sm_80; with `ORIOLE_REFRESH`, all of them schedule all modules for both
+/// targets.
 #[test]
 fn every_schedule_keeps_what_code_means_and_adds_no_spills() {
     let pairs: Vec<(&str, &str)> = MODULES.into_iter().flat_map(|module| TARGETS.map(|target| (module, target))).collect();
@@ -47,7 +48,7 @@ fn every_schedule_keeps_what_code_means_and_adds_no_spills() {
     backends.into_par_iter().for_each(|(number, backend)| {
         let is_letter = ScheduleBackend::BACKENDS_A_B_C.contains(&backend);
         let is_sampled = |at: usize, target: usize| match is_letter {
-            true => target == 0 || at.is_multiple_of(2),
+            true => (at + number).is_multiple_of(2 + 2 * target),
             false => (at + number + target * MODULES.len() / 2).is_multiple_of(MODULES.len()),
         };
         let (mut changed, mut few, mut fast, mut judged) = (0, 0, 0, 0);
@@ -69,7 +70,7 @@ fn every_schedule_keeps_what_code_means_and_adds_no_spills() {
         }
         let by = backend.name();
         assert!(
-            judged >= if is_letter { 9 } else { 2 } && changed > if is_letter { judged } else { 0 },
+            judged >= if is_letter { 4 } else { 2 } && changed > if is_letter { judged } else { 0 },
             "{by}: {changed} of {judged} files, three modes each, came out differently"
         );
         // `depth-first` and `pressure` save registers in every mode.

@@ -28,6 +28,10 @@ const FIRST_SAMPLE: [&str; 13] =
 /// The same for the second module.
 const SECOND_SAMPLE: [&str; 5] = ["sm_75", "sm_89", "sm_90a", "sm_100f", "sm_121"];
 
+/// The targets whose files nvdisasm reads, unless `ORIOLE_REFRESH` is set, for each module: one of each generation, because nvdisasm takes
+/// most of a second.
+const READ_SAMPLES: [&[&str]; 2] = [&["sm_80", "sm_90", "sm_110f", "sm_121f"], &["sm_75", "sm_89", "sm_90a", "sm_100f"]];
+
 /// Class in bits 7:0 of the flags: 2 with Mercury code, 4 without.
 const CLASS: u32 = 0xff;
 
@@ -76,7 +80,8 @@ fn files_have_the_header_and_sections_of_ptxas() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("k.cubin");
-    for (sample, some) in SAMPLES.into_iter().zip([&FIRST_SAMPLE[..], &SECOND_SAMPLE]) {
+    for ((sample, some), read) in SAMPLES.into_iter().zip([&FIRST_SAMPLE[..], &SECOND_SAMPLE]).zip(READ_SAMPLES) {
+        let is_read = |target: Target| oriole_oracles::compares_everything() || read.contains(&target.to_string().as_str());
         let source = root.join(sample);
         let text = fs::read(&source).unwrap();
         let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
@@ -88,6 +93,9 @@ fn files_have_the_header_and_sections_of_ptxas() {
             let theirs = facts(&fs::read(&output).unwrap());
             let own = compile(&[&checked.module], &Options::new(target)).expect("the module compiles").cubin;
             assert_eq!(facts(&own), theirs, "{sample}, {target}");
+            if !is_read(target) {
+                continue;
+            }
             fs::write(&output, &own).unwrap();
             let read = Command::new(&nvdisasm).arg("-c").arg(&output).output().unwrap();
             assert!(read.status.success() && read.stderr.is_empty(), "{sample}, {target}: {}", String::from_utf8_lossy(&read.stderr));

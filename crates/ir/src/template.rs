@@ -210,37 +210,3 @@ fn read_address(text: &str, signs: Signs, into: &mut SmallVec<[TemplateSlot; 8]>
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_signs_holes_and_addresses() {
-        let template = Template::parse("LDG.E.64 $, desc[{}][{}.64+0x10]").unwrap();
-        assert_eq!(template.opcode, Opcode::LDG);
-        assert_eq!(template.modifiers.len(), 2);
-        assert!(matches!(
-            template.operands.as_slice(),
-            [
-                TemplateSlot::Result(_),
-                TemplateSlot::Given(Operand { kind: OperandKind::Address(_), .. }),
-                TemplateSlot::Argument(Operand { role: Role::Bracket(0), .. }),
-                TemplateSlot::Argument(Operand { role: Role::Bracket(1), .. }),
-                TemplateSlot::Given(Operand { kind: OperandKind::Integer(16), role: Role::Bracket(1), .. }),
-            ]
-        ));
-        let template = Template::parse("FADD $, -|{}|, c[0x0][0x160]").unwrap();
-        assert!(matches!(&template.operands[1], TemplateSlot::Argument(operand) if operand.signs == Signs::NEGATE.with(Signs::ABSOLUTE)));
-        assert!(
-            matches!(&template.operands[2], TemplateSlot::Given(operand) if operand.kind == OperandKind::Constant { bank: 0, offset: 0x160 })
-        );
-    }
-
-    #[test]
-    fn says_what_is_wrong() {
-        assert!(Template::parse("FADDD $, {}").unwrap_err().message.contains("FADDD"));
-        assert!(Template::parse("FADD.QQ $, {}").unwrap_err().message.contains(".QQ"));
-        assert!(Template::parse("FADD $, desc[{}").unwrap_err().message.contains("bracket"));
-    }
-}

@@ -2,6 +2,8 @@
 
 mod analysis;
 mod common;
+mod frequency;
 mod ssa;
+mod template;
 mod text;
 mod uniformity;

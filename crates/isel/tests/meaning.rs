@@ -3,7 +3,6 @@
 //! The code is interpreted directly after selection ([`machine`]). The expected results are those of `oriole_sem`, which shares no code
 //! with selection.
 
-use std::collections::HashMap;
 use std::fmt::Write;
 
 use oriole_ir::{Function, Target};
@@ -13,6 +12,7 @@ use oriole_ptx::ast::Parameter;
 use oriole_sem::bits::{self, Permute};
 use oriole_sem::format::{BF16, F16, F32, F64};
 use oriole_sem::{Comparison, Int, compare};
+use rustc_hash::FxHashMap;
 
 /// One target for each variant of the selected code.
 const TARGETS: &[&str] = &["sm_75", "sm_90a", "sm_100a", "sm_110a", "sm_120a"];
@@ -100,9 +100,10 @@ fn check_with(text: &str, inputs: &[&str], output: &str, numbers: &dyn Fn(&str) 
         known.push(code);
         let choices: Vec<Vec<u64>> = inputs.iter().map(|ty| numbers(ty)).collect();
         let combinations: usize = choices.iter().map(Vec::len).product();
-        // At most about 500 combinations: all of them for up to two inputs, a sample for more. With an odd step the sample contains every
-        // value of each input.
-        let step = combinations.div_ceil(500) | 1;
+        // At most about 200 combinations: all of them for two 32-bit inputs, a sample for more. The step has no factor in common with the
+        // numbers of values, so that the sample contains every value of each input.
+        let has_common_factor = |step: usize| choices.iter().any(|choice| (2..=step).any(|n| step % n == 0 && choice.len() % n == 0));
+        let step = (combinations.div_ceil(200)..).find(|&step| !has_common_factor(step)).unwrap();
         for index in (0..combinations).step_by(step) {
             let mut rest = index;
             let arguments: Vec<u64> = choices
@@ -113,7 +114,7 @@ fn check_with(text: &str, inputs: &[&str], output: &str, numbers: &dyn Fn(&str) 
                     number
                 })
                 .collect();
-            let mut constants = HashMap::new();
+            let mut constants = FxHashMap::default();
             for (position, (&argument, ty)) in arguments.iter().zip(inputs).enumerate() {
                 let place = PARAMETERS + 8 * position as u32;
                 let garbage = if *ty == "b16" { 0xa5c3_0000 } else { 0 };
@@ -637,7 +638,7 @@ fn sums_of_pairs() {
     let ptx = kernel("add.rn.f32x2 %r, %a, %b;", &["b64", "b64"], "b64").replace("sm_90a", "sm_100a");
     let sources = [1.0_f32, 20.0, 0.5, 0.25].map(f32::to_bits);
     let places = [0, 4, 8, 12].map(|offset| PARAMETERS + offset);
-    let constants: HashMap<u32, u32> = places.into_iter().zip(sources).collect();
+    let constants: FxHashMap<u32, u32> = places.into_iter().zip(sources).collect();
     for name in ["sm_110a", "sm_120a"] {
         let function = select(&ptx, Target::parse(name).unwrap());
         assert_eq!(crate::machine::run(&function, &constants), [1.5_f32, 20.25].map(f32::to_bits), "{name}");

@@ -13,12 +13,12 @@ fn check(opcodes: &[&str], limit: usize, at_least: usize, refused: impl Fn(&str)
 
 #[test]
 fn loads() {
-    check(&["ld", "ldu"], 700, 10000, |_| false);
+    check(&["ld", "ldu"], 300, 3300, |_| false);
 }
 
 #[test]
 fn stores() {
-    check(&["st"], 700, 8000, |text| text.contains(".param"));
+    check(&["st"], 300, 2500, |text| text.contains(".param"));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn cache_control() {
 
 #[test]
 fn atomics() {
-    check(&["atom", "red"], 400, 8000, |_| false);
+    check(&["atom", "red"], 150, 3000, |_| false);
 }
 
 #[test]

@@ -100,18 +100,3 @@ impl Element {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_readable() {
-        assert_eq!(Element::S8.number(0xff), "-1");
-        assert_eq!(Element::U8.number(0xff), "255");
-        assert_eq!(Element::F16.number(0x3e00), "1.5");
-        assert_eq!(Element::F32.number(0x3dcc_cccd), "0.1");
-        assert_eq!(Element::F32.number(0x7fc0_0000), "NaN");
-        assert_eq!(Element::Bf16.number(0xff80), "-inf");
-    }
-}

@@ -150,27 +150,3 @@ fn float_boundary(format: Format) -> Vec<u64> {
     values.push(infinity | 1 | format.sign_bit());
     values
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strides_make_all_pairs() {
-        let n = boundary(Element::U32).len();
-        let a = Fill::of(&[(Source::Boundary { stride: 1 }, n * n)]).values(Element::U32, n * n);
-        let b = Fill::of(&[(Source::Boundary { stride: n }, n * n)]).values(Element::U32, n * n);
-        let mut pairs: Vec<(u64, u64)> = a.into_iter().zip(b).collect();
-        pairs.sort_unstable();
-        pairs.dedup();
-        assert_eq!(pairs.len(), n * n);
-    }
-
-    #[test]
-    fn sized_floats_lie_around_one() {
-        for bits in Fill::all(Source::Sized { seed: 3 }).values(Element::F32, 1000) {
-            let value = f32::from_bits(bits as u32).abs();
-            assert!((0.0625..16.0).contains(&value), "{value}");
-        }
-    }
-}

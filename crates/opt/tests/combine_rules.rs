@@ -7,10 +7,9 @@
 //! place. Signs are compared on all special values of binary32 and binary64. Inversions are
 //! compared for all truth tables of a predicate logic operation.
 
-use std::collections::HashMap;
-
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Signs, Target, text};
 use oriole_isa::{Opcode, Symbol};
+use rustc_hash::FxHashMap;
 
 use oriole_opt::combine::{CombineRule, Stats, run};
 use oriole_opt::legalize::EncodabilityCache;
@@ -37,13 +36,13 @@ fn table_output(table: u8, [a, b, c]: [bool; 3]) -> bool {
 }
 
 /// The contents of registers, by value and register index within the value.
-type RegisterContents = HashMap<(ValueKey, u8), u32>;
+type RegisterContents = FxHashMap<(ValueKey, u8), u32>;
 /// A value, as the key of [`RegisterContents`].
 type ValueKey = oriole_ir::Value;
 
 /// Interprets the instructions of one block, with `inputs` as the values of `ENTRY`. Returns the words that `KEEP` reads.
 pub fn interpret(function: &Function, inputs: &[u32]) -> Vec<u32> {
-    let mut state = RegisterContents::new();
+    let mut state = RegisterContents::default();
     let mut kept = Vec::new();
     for &inst in &function.blocks[function.entry()].insts {
         match function.insts[inst].op {

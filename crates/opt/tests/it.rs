@@ -5,3 +5,5 @@ mod converge;
 mod legalize;
 mod proofs;
 mod simplify_rules;
+mod stagger_products;
+mod unroll;

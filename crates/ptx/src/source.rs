@@ -80,20 +80,3 @@ impl LineIndex {
         text[start..end].strip_suffix(b"\r").unwrap_or(&text[start..end])
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_and_columns() {
-        let text = b"ab\r\ncd\n\nx";
-        let lines = LineIndex::new(text);
-        assert_eq!(lines.line_column(0), (1, 1));
-        assert_eq!(lines.line_column(5), (2, 2));
-        assert_eq!(lines.line_column(8), (4, 1));
-        assert_eq!(lines.line_text(text, 0), b"ab");
-        assert_eq!(lines.line_text(text, 2), b"");
-        assert_eq!(lines.line_text(text, 3), b"x");
-    }
-}

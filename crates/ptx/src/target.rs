@@ -97,24 +97,3 @@ impl Platform {
         self.missing(requirement).is_none()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn platform(version: (u8, u8), target: &str) -> Platform {
-        Platform { version: PtxVersion::new(version.0, version.1), target: Target::parse_ptx(target).unwrap() }
-    }
-
-    const NEED: TargetNeed = TargetNeed { number: 100, suffix: Suffix::FamilySpecific, version: PtxVersion::new(8, 8) };
-
-    #[test]
-    fn a_target_runs_the_code_of_earlier_members_of_its_family() {
-        let needs = Requirement { version: PtxVersion::new(8, 6), targets: &[NEED] };
-        assert_eq!(platform((9, 0), "sm_103f").missing(&needs), None);
-        assert_eq!(platform((9, 0), "sm_100a").missing(&needs), None);
-        assert!(matches!(platform((9, 0), "sm_100").missing(&needs), Some(Unmet::Target(_))));
-        assert!(matches!(platform((9, 0), "sm_120a").missing(&needs), Some(Unmet::Target(_))));
-        assert_eq!(platform((8, 6), "sm_100a").missing(&needs), Some(Unmet::Version(PtxVersion::new(8, 8))));
-    }
-}

@@ -172,3 +172,10 @@ fn the_shape_of_ptxas_is_one_line() {
         "ptxas k.ptx, line 6; warning : the modifiers are not in the manual's order [W0707] (the usual spelling is `add.rn.f32`)"
     );
 }
+
+#[test]
+fn names_are_unique_and_described() {
+    let names: BTreeSet<&str> = DiagnosticCode::ALL.iter().map(|code| code.name()).collect();
+    assert_eq!(names.len(), DiagnosticCode::ALL.len());
+    assert!(DiagnosticCode::ALL.iter().all(|code| code.summary().len() > 10));
+}

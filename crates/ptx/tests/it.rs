@@ -2,9 +2,13 @@
 
 mod constants;
 mod diagnostics;
+mod enumerate;
 mod fuzz_smoke;
 mod labels;
+mod lexer;
 mod modules;
 mod robustness;
 mod round_trip;
+mod scopes;
 mod split;
+mod table;

@@ -5,4 +5,5 @@ mod execution_model;
 mod hazard_faults;
 mod matrices;
 mod ptx_coverage;
+mod threads;
 mod undefined_behaviour;

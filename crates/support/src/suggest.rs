@@ -6,10 +6,11 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     if word.len() > 64 {
         return None;
     }
-    let limit = (word.chars().count() / 3).max(1);
+    let length = word.chars().count();
+    let limit = (length / 3).max(1);
     let mut best: Option<(usize, &str)> = None;
-    // Skips candidates whose length differs too much. A character has at most four bytes.
-    for candidate in candidates.into_iter().filter(|candidate| candidate.len().abs_diff(word.len()) <= 4 * limit) {
+    // The distance is at least the difference of the lengths.
+    for candidate in candidates.into_iter().filter(|candidate| candidate.chars().count().abs_diff(length) <= limit) {
         let distance = edit_distance(word, candidate);
         if distance <= limit && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));

@@ -18,13 +18,16 @@ fn code_of_ptxas_stands_as_far_apart_as_the_model_says() {
     let _ = fs::remove_dir_all(&folder);
     let sources = sources(&root);
     let targets = oriole_oracles::targets_to_compare(&TARGETS, &SAMPLE);
+    // Every other file for each target, in turn the even and the odd ones.
+    let step = if oriole_oracles::compares_everything() { 1 } else { 2 };
     thread::scope(|scope| {
-        for target in &targets {
-            let (target_folder, sources, ptxas) = (folder.join(target), &sources, &ptxas);
+        for (number, target) in targets.iter().enumerate() {
+            let (target_folder, ptxas) = (folder.join(target), &ptxas);
+            let sources = sources.iter().skip(number % step).step_by(step);
             scope.spawn(move || {
                 fs::create_dir_all(&target_folder).unwrap();
-                let made = sources.iter().filter(|source| compile(ptxas, source, target, &target_folder)).count();
-                assert!(made >= 30, "{target}: only {made} files of the corpus are for it");
+                let made = sources.filter(|source| compile(ptxas, source, target, &target_folder)).count();
+                assert!(made >= 20, "{target}: only {made} files of the corpus are for it");
             });
         }
     });

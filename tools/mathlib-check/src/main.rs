@@ -246,6 +246,21 @@ fn examine(check: &Check, programs: &HashMap<String, Program>, mufu: &Mufu, rand
     Ok((cases, wrong, examples))
 }
 
+/// Calls a function for each check, on all cores.
+fn on_all_cores(checks: &[Check], examine: impl Fn(&Check) + Sync) {
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(checks.len().max(1));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(check) = checks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    examine(check);
+                }
+            });
+        }
+    });
+}
+
 /// Tests all functions whose names match the filters, in parallel; returns whether all results are correct.
 fn run(random_cases: u64, filters: &[String]) -> Result<bool, String> {
     let programs = load()?;
@@ -256,29 +271,21 @@ fn run(random_cases: u64, filters: &[String]) -> Result<bool, String> {
         .into_iter()
         .filter(|check| filters.is_empty() || filters.iter().any(|name| check.name.contains(name.as_str())))
         .collect();
-    let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(checks.len().max(1));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(check) = checks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let line = match examine(check, &programs, &mufu, random_cases) {
-                        Ok((cases, 0, _)) => format!("{:20} {cases:>12} cases, all right", check.name),
-                        Ok((cases, wrong, examples)) => {
-                            let text = format!("{:20} {cases:>12} cases, {wrong} WRONG\n    {}", check.name, examples.join("\n    "));
-                            failures.lock().expect("no thread panics").push(check.name.clone());
-                            text
-                        }
-                        Err(problem) => {
-                            failures.lock().expect("no thread panics").push(check.name.clone());
-                            problem
-                        }
-                    };
-                    println!("{line}");
-                }
-            });
-        }
+    on_all_cores(&checks, |check| {
+        let line = match examine(check, &programs, &mufu, random_cases) {
+            Ok((cases, 0, _)) => format!("{:20} {cases:>12} cases, all right", check.name),
+            Ok((cases, wrong, examples)) => {
+                let text = format!("{:20} {cases:>12} cases, {wrong} WRONG\n    {}", check.name, examples.join("\n    "));
+                failures.lock().expect("no thread panics").push(check.name.clone());
+                text
+            }
+            Err(problem) => {
+                failures.lock().expect("no thread panics").push(check.name.clone());
+                problem
+            }
+        };
+        println!("{line}");
     });
     let failures = failures.into_inner().expect("no thread panics");
     println!("{} functions, {} wrong", checks.len(), failures.len());
@@ -319,9 +326,9 @@ mod tests {
         let mufu = super::Mufu::new();
         let checks = super::expect::checks();
         assert_eq!(programs.len(), checks.len(), "each function is checked");
-        for check in &checks {
-            let (_, wrong, examples) = super::examine(check, &programs, &mufu, 2_000).expect("the function exists");
+        super::on_all_cores(&checks, |check| {
+            let (_, wrong, examples) = super::examine(check, &programs, &mufu, 1_000).expect("the function exists");
             assert_eq!(wrong, 0, "{}: {}", check.name, examples.join("; "));
-        }
+        });
     }
 }

@@ -4,7 +4,7 @@
 //! The manual bounds the errors: one ulp for the f32 reciprocal, 2^-22.9 (two ulps) for the reciprocal square root. The f64 functions read
 //! and write upper words only.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use crate::arith::{NAN32, NAN64, flush32};
 
@@ -34,16 +34,16 @@ pub enum Offset {
 pub struct Mufu {
     offset: Offset,
     /// Fractions and errors from which the Newton step of the reciprocal does not reach the correct result.
-    wrong_reciprocals: HashSet<(u32, i32)>,
+    wrong_reciprocals: BTreeSet<(u32, i32)>,
     /// Fractions and errors from which the Newton step of the root does not reach the correct result.
-    wrong_roots: HashSet<(u32, i32)>,
+    wrong_roots: BTreeSet<(u32, i32)>,
 }
 
 impl Mufu {
     /// Finds the approximations from which one Newton step in f32 gives a wrong result. There are a few dozen. NVIDIA's own code uses
     /// exactly this step on all targets and is documented as IEEE-compliant, so the hardware does not return these approximations.
     pub fn new() -> Mufu {
-        let mut wrong_reciprocals = HashSet::new();
+        let mut wrong_reciprocals = BTreeSet::new();
         for fraction in 0..1u32 << 23 {
             let y = f32::from_bits(0x3f80_0000 | fraction);
             let right = 1.0 / y;
@@ -54,7 +54,7 @@ impl Mufu {
                 }
             }
         }
-        let mut wrong_roots = HashSet::new();
+        let mut wrong_roots = BTreeSet::new();
         for position in 0..1u32 << 24 {
             let x = f32::from_bits(0x3f80_0000 + position);
             let (right, exact) = (x.sqrt(), (1.0 / f64::from(x).sqrt()) as f32);

@@ -18,7 +18,7 @@ const LIMIT: GridOptions = GridOptions::limited(1 << 22);
 const INSTRUCTION_BYTES: usize = 16;
 const SCOREBOARDS: u8 = 6;
 /// Every `STEP`-th kernel test is used.
-const STEP: usize = 59;
+const STEP: usize = 97;
 
 /// The part of a problem that does not depend on the path on which it was found.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,5 +143,5 @@ fn dynamic_findings_are_also_static_findings() {
     }
     let [all, on_paths, running] = counts;
     println!("{all} mutants: {on_paths} have hazards on some path, {running} while running");
-    assert!(all >= 1000 && running >= all / 4, "{counts:?}");
+    assert!(all >= 600 && running >= all / 4, "{counts:?}");
 }

@@ -1,4 +1,4 @@
-//! Runs kernel tests as machine code: every third one compiled by Oriole for sm_90a at -O0, and samples for other targets. The tests of
+//! Runs kernel tests as machine code: every fifth one compiled by Oriole for sm_90a at -O0, and samples for other targets. The tests of
 //! `hazard_kernels` run all of them for sm_90a at -O3. If `ORIOLE_ORACLES` names
 //! a folder with `ptxas`, also samples compiled by ptxas, which uses many more instruction forms.
 
@@ -29,7 +29,7 @@ fn samples_for_sm_90a_without_optimization() {
         let report = verify_cubin(&compiled.cubin, &Verifier::ALL).map_err(|error| format!("{}: {error}", compiled.name))?;
         report.complaint(4).map_or_else(|| check(compiled), |complaint| Err(format!("{}: {complaint}", compiled.name)))
     };
-    let step = sample_step(3, 1);
+    let step = sample_step(5, 1);
     judge(check_compiled("sm_90a", 0, step, check_all), 2600 / step);
 }
 
@@ -46,12 +46,12 @@ fn samples_for_other_targets() {
 fn samples_of_what_ptxas_makes() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     for target in ["sm_75", "sm_80", "sm_90a"] {
-        judge(check_ptxas(&ptxas, target, 37, &DIFFERENT, check), 40);
+        judge(check_ptxas(&ptxas, target, sample_step(73, 37), &DIFFERENT, check), 20);
     }
     // Blackwell has no matrix products of bits and nibbles. ptxas widens them with MOVM.U4TO8, which is not simulated.
     let left_out = [&DIFFERENT[..], &["tensor/mma_m16n8k256_b1", "tensor/mma_m16n8k128_b1", "_u4", "_s4"]].concat();
     for target in ["sm_100a", "sm_120a"] {
-        judge(check_ptxas(&ptxas, target, 37, &left_out, check), 40);
+        judge(check_ptxas(&ptxas, target, sample_step(73, 37), &left_out, check), 20);
     }
 }
 

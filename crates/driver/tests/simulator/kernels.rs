@@ -143,7 +143,7 @@ pub fn check_ptxas<R: Send>(
 }
 
 /// Runs a function for each item on all cores; returns the results in arbitrary order.
-fn on_all_cores<T: Send, R: Send>(items: Vec<T>, run: impl Fn(T) -> R + Sync) -> Vec<R> {
+pub fn on_all_cores<T: Send, R: Send>(items: Vec<T>, run: impl Fn(T) -> R + Sync) -> Vec<R> {
     let queue = Mutex::new(VecDeque::from(items));
     let results = Mutex::new(Vec::new());
     std::thread::scope(|scope| {

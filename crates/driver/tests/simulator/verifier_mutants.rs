@@ -22,12 +22,14 @@ use oriole_sim::sass::GridOptions;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::verify::{Verifier, verify_cubin};
 
+use crate::kernels::on_all_cores;
+
 const LIMIT: GridOptions = GridOptions::limited(1 << 22);
 const INSTRUCTION_BYTES: usize = 16;
 /// Every `STEP`-th kernel test is used.
 const STEP: usize = 41;
 /// Number of changes of each kind per kernel.
-const PER_KIND: usize = 6;
+const PER_KIND: usize = 3;
 
 /// A deterministic pseudo-random generator.
 struct Dice(u64);
@@ -125,13 +127,14 @@ struct Count {
 }
 
 /// Applies random changes to a kernel and counts which ones the verifiers detect.
-fn mutate(name: &str, test: &KernelTest, cubin: &[u8], dice: &mut Dice, counts: &mut BTreeMap<Change, Count>) {
+fn mutate(name: &str, test: &KernelTest, cubin: &[u8], dice: &mut Dice) -> BTreeMap<Change, Count> {
+    let mut counts: BTreeMap<Change, Count> = BTreeMap::new();
     let report = verify_cubin(cubin, &Verifier::ALL).expect("it can be verified");
     assert_eq!(report.complaint(4), None, "{name}");
     let file = Cubin::read(cubin).expect("a cubin");
     let target = report.target;
     let functions: Vec<_> = file.functions().collect();
-    let [function] = &functions[..] else { return };
+    let [function] = &functions[..] else { return counts };
     let start = cubin.windows(function.code.len()).position(|window| window == function.code).expect("the code is in the file");
     let words = &report.sections[0].words;
     for change in CHANGES {
@@ -159,6 +162,7 @@ fn mutate(name: &str, test: &KernelTest, cubin: &[u8], dice: &mut Dice, counts: 
             count.harmless += usize::from(outcome.is_ok());
         }
     }
+    counts
 }
 
 fn tests() -> Vec<PathBuf> {
@@ -171,8 +175,16 @@ fn tests() -> Vec<PathBuf> {
     crate::kernels::sample(paths, STEP)
 }
 
-fn judge(whose: &str, counts: &BTreeMap<Change, Count>) {
-    for (change, Count { tried, found, harmless, between_threads }) in counts {
+fn judge(whose: &str, of_kernels: Vec<BTreeMap<Change, Count>>) {
+    let mut counts: BTreeMap<Change, Count> = BTreeMap::new();
+    for (change, Count { tried, found, harmless, between_threads }) in of_kernels.into_iter().flatten() {
+        let sum = counts.entry(change).or_default();
+        sum.tried += tried;
+        sum.found += found;
+        sum.harmless += harmless;
+        sum.between_threads += between_threads;
+    }
+    for (change, Count { tried, found, harmless, between_threads }) in &counts {
         let share = found * 100 / tried;
         println!(
             "{whose} {change:?}: {tried} tried, {found} found ({share} %), {harmless} others right, {between_threads} wrong between threads"
@@ -193,15 +205,14 @@ fn judge(whose: &str, counts: &BTreeMap<Change, Count>) {
 #[test]
 fn changes_of_our_code() {
     let target = Target::parse("sm_90a").expect("a target");
-    let (mut dice, mut counts) = (Dice(1), BTreeMap::new());
-    for path in tests() {
+    let counts = on_all_cores(tests().into_iter().enumerate().collect(), |(number, path)| {
         let text = fs::read_to_string(&path).expect("a kernel test");
         let module = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default()).module;
-        let Ok(compiled) = compile(&[&module], &Compiler { level: 3, ..Compiler::new(target) }) else { continue };
+        let Ok(compiled) = compile(&[&module], &Compiler { level: 3, ..Compiler::new(target) }) else { return BTreeMap::new() };
         let test = oriole_kernel_test::parse(&text).expect("a header");
-        mutate(&path.display().to_string(), &test, &compiled.cubin, &mut dice, &mut counts);
-    }
-    judge("ours", &counts);
+        mutate(&path.display().to_string(), &test, &compiled.cubin, &mut Dice(number as u64))
+    });
+    judge("ours", counts);
 }
 
 #[test]
@@ -209,17 +220,16 @@ fn changes_of_what_ptxas_makes() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = env::temp_dir().join(format!("oriole-mutants-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
-    let (mut dice, mut counts) = (Dice(2), BTreeMap::new());
-    for path in tests() {
-        let out = folder.join("kernel.cubin");
+    let counts = on_all_cores(tests().into_iter().enumerate().collect(), |(number, path)| {
+        let out = folder.join(format!("{number}.cubin"));
         let made = Command::new(&ptxas).args(["-arch", "sm_90a", "-o"]).arg(&out).arg(&path).output().expect("ptxas runs");
         if !made.status.success() {
-            continue;
+            return BTreeMap::new();
         }
         let text = fs::read_to_string(&path).expect("a kernel test");
         let test = oriole_kernel_test::parse(&text).expect("a header");
-        mutate(&path.display().to_string(), &test, &fs::read(&out).expect("a cubin"), &mut dice, &mut counts);
-    }
+        mutate(&path.display().to_string(), &test, &fs::read(&out).expect("a cubin"), &mut Dice(number as u64))
+    });
     fs::remove_dir_all(&folder).expect("the folder");
-    judge("ptxas", &counts);
+    judge("ptxas", counts);
 }

@@ -3,15 +3,14 @@
 //! It is written from the known behaviour of the machine, independently of selection, so that a wrong carry, a wrong truth table or a lost
 //! half of a value leads to a wrong result.
 
-use std::collections::HashMap;
-
 use oriole_ir::{Function, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Role, Signs};
 use oriole_sem::format::{BF16, F16, F32, F64};
 use oriole_sem::{Comparison, compare};
+use rustc_hash::FxHashMap;
 
 /// Runs a function on the words of constant bank 0, by byte offset. Returns the words that it stores to memory, in order.
-pub fn run(function: &Function, constants: &HashMap<u32, u32>) -> Vec<u32> {
-    let mut machine = Machine { function, constants, words: HashMap::new(), stored: Vec::new() };
+pub fn run(function: &Function, constants: &FxHashMap<u32, u32>) -> Vec<u32> {
+    let mut machine = Machine { function, constants, words: FxHashMap::default(), stored: Vec::new() };
     let mut block = function.entry();
     for _ in 0..10_000 {
         match machine.block(block) {
@@ -25,9 +24,9 @@ pub fn run(function: &Function, constants: &HashMap<u32, u32>) -> Vec<u32> {
 /// The state of the interpreter.
 struct Machine<'a> {
     function: &'a Function,
-    constants: &'a HashMap<u32, u32>,
+    constants: &'a FxHashMap<u32, u32>,
     /// The registers of each value, by value and register number; a predicate is 0 or 1.
-    words: HashMap<(oriole_ir::Value, u8), u32>,
+    words: FxHashMap<(oriole_ir::Value, u8), u32>,
     /// The words stored so far.
     stored: Vec<u32>,
 }

@@ -297,16 +297,3 @@ impl DiagnosticCode {
         if self.name().starts_with('W') { Severity::Warning } else { Severity::Error }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::DiagnosticCode;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn names_are_unique_and_described() {
-        let names: BTreeSet<&str> = DiagnosticCode::ALL.iter().map(|code| code.name()).collect();
-        assert_eq!(names.len(), DiagnosticCode::ALL.len());
-        assert!(DiagnosticCode::ALL.iter().all(|code| code.summary().len() > 10));
-    }
-}

@@ -117,18 +117,3 @@ fn expand(runs: &str) -> Vec<bool> {
     }
     verdicts
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn records_survive_writing_and_reading() {
-        let row = 0;
-        let cases = cases(row, Set::Legal);
-        assert!(!cases.is_empty());
-        let verdicts: Vec<bool> = (0..cases.len()).map(|index| index % 3 != 0).collect();
-        let records = parse_records(&format_record(row, Set::Legal, &cases, &verdicts));
-        assert_eq!(records[&(row_name(row), "legal".to_string())], (digest(&cases), verdicts));
-    }
-}

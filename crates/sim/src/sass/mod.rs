@@ -79,6 +79,3 @@ pub use grid::{GridOptions, LaunchReport};
 pub use load::Code;
 pub use observe::{Issue, Observer, Silent, Trace};
 pub use watch::{WriteWatch, WritingThread};
-
-#[cfg(test)]
-mod tests;

@@ -1,13 +1,13 @@
 //! Tests of thread behaviour with small assembler programs: divergence, convergence, barriers, forward progress, error messages. Also
 //! checks that no encodable word makes the simulator panic.
 
-use oriole_isa::{SystemLayout, Target, decode, encode, parse_at};
-
-use super::load::{Code, Kernel, LoadedFunction};
-use super::warp::Warp;
-use super::world::CODE_START;
-use super::{ErrorKind, GridOptions, Issue, Observer, SassError, Silent, Trace};
-use crate::{GlobalMemory, Launch};
+use oriole_cubin::FileTraits;
+use oriole_cubin::build::{FrameInfo, Function, Module, Shared, kernel_attributes};
+use oriole_cubin::info::Parameter;
+use oriole_isa::{Target, decode, encode, parse_at};
+use oriole_sim::sass::warp::Warp;
+use oriole_sim::sass::{Code, ErrorKind, GridOptions, Issue, Observer, SassError, Silent, Trace};
+use oriole_sim::{GlobalMemory, Launch};
 
 /// Assembles a kernel with one parameter from these lines. Branch targets are byte offsets.
 fn assemble(lines: &[&str]) -> Code {
@@ -16,21 +16,24 @@ fn assemble(lines: &[&str]) -> Code {
         let instruction = parse_at(line, 16 * number as u64, &|_| None).unwrap_or_else(|error| panic!("{line}: {error:?}"));
         encode(&instruction, target).unwrap_or_else(|error| panic!("{line}: {error:?}"))
     };
-    code_of(target, lines.iter().enumerate().map(word).collect())
+    let words: Vec<u128> = lines.iter().enumerate().map(word).collect();
+    Code::load(&file_of(target, &words)).unwrap()
 }
 
-fn code_of(target: Target, words: Vec<u128>) -> Code {
-    let instructions = words.iter().map(|&word| decode(word, target)).collect();
-    let parameters_start = SystemLayout::of(target).parameters;
-    let kernel = Kernel { registers: 32, parameters_start, parameters: vec![(0, 8)], shared: 0x400 + 256, ..Kernel::default() };
-    Code {
-        target,
-        functions: vec![LoadedFunction { name: "k".into(), is_kernel: true, address: CODE_START, words, instructions }],
-        kernels: [("k".to_owned(), kernel)].into_iter().collect(),
-        banks: Vec::new(),
-        variables: Vec::new(),
-        externals: Vec::new(),
-    }
+/// Returns a cubin with a kernel `k` of these words, which has a buffer as its parameter, 32 registers and 256 bytes of shared memory.
+fn file_of(target: Target, words: &[u128]) -> Vec<u8> {
+    let traits = FileTraits::of(target).unwrap();
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let kernel = Function {
+        registers: 32,
+        attributes: kernel_attributes(&traits, &[Parameter::plain(0, 0, 8)], Vec::new()),
+        parameter_bytes: 8,
+        shared: Some(Shared { size: 256, alignment: 16, variables: Vec::new() }),
+        frame: FrameInfo::plain(code.len() as u64),
+        code,
+        ..Function::kernel("k")
+    };
+    Module::new(traits, vec![kernel]).build().and_then(|cubin| cubin.write()).unwrap()
 }
 
 /// Runs `blocks` blocks of `threads` threads on a buffer of 64 words and returns the buffer.
@@ -506,6 +509,9 @@ fn no_word_makes_it_panic() {
     for name in ["sm_75", "sm_86", "sm_90a", "sm_100a", "sm_120a"] {
         let target = Target::parse(name).unwrap();
         let exit = encode(&oriole_isa::parse("EXIT").unwrap(), target).unwrap();
+        let nop = encode(&oriole_isa::parse("NOP").unwrap(), target).unwrap();
+        let mut file = file_of(target, &[nop, exit, exit]);
+        let place = file.windows(16).position(|bytes| bytes == nop.to_le_bytes()).expect("the first instruction");
         for id in oriole_isa::table::FormId::all() {
             let form = id.form();
             for round in 0..3 {
@@ -520,7 +526,8 @@ fn no_word_makes_it_panic() {
                 if decode(word, target).is_none_or(|instruction| instruction.opcode != form.opcode) {
                     continue;
                 }
-                let code = code_of(target, vec![word, exit, exit]);
+                file[place..place + 16].copy_from_slice(&word.to_le_bytes());
+                let code = Code::load(&file).unwrap();
                 match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| launch(&code, 1, 40).is_ok())) {
                     Ok(true) => executed += 1,
                     Ok(false) => failed += 1,
