@@ -15,8 +15,9 @@
 //! a shuffle, a vote, a match or a reduction, a `WARPSYNC` with a mask in a register takes 30 to 35 cycles more than `WARPSYNC.ALL` (5), and
 //! `UMOV` with `BRA.DIV` 3 to 10 more.
 //!
-//! ptxas 13.0.88 has the same test where a function has several shuffles, matches or reductions that may be executed together; it keeps the
-//! `WARPSYNC` of a single one, which traps as described, and that of `bar.warp.sync`. The latter stays here too.
+//! ptxas 13.0.88 has the same test for votes, and where a function has several shuffles, matches, reductions or barriers that threads may
+//! execute together. It keeps the `WARPSYNC` of a single one, which traps as described. Out of line it has `WARPSYNC.COLLECTIVE`, for threads
+//! that execute the operation at different instructions. A `WARPSYNC` that orders memory (`bar.warp.sync`) is not tested here.
 //!
 //! **Masks.** Only constants are tested. A mask in a register may differ between the threads of a warp, which one branch cannot test.
 //! Without uniform registers in the instruction, as before sm_80, the test is whether any thread of the warp is missing; then a part of a
