@@ -17,6 +17,8 @@ use crate::rng::Rng;
 
 /// Number of registers that the statements read and write.
 const VALUES: usize = 8;
+/// Number of registers for products that a later sum reads.
+const PRODUCTS: usize = 6;
 /// Number of elements that a thread can store.
 const SLOTS: usize = 24;
 /// Maximum depth of nested branches and loops.
@@ -106,7 +108,8 @@ pub fn program(seed: u64) -> Case {
     let divides = rng.chance(30);
     let has_loops = rng.chance(60);
     let statements = 4 + rng.below(24);
-    let mut writer = Writer { rng, format, flushing, divides, has_loops, text: String::new(), labels: 0, left: statements };
+    let mut writer =
+        Writer { rng, format, flushing, divides, has_loops, text: String::new(), labels: 0, left: statements, waiting: Vec::new() };
     writer.statements(0);
     let body = writer.text;
     let text = module(format, &body);
@@ -143,7 +146,7 @@ fn module(format: Format, body: &str) -> String {
     let bytes = format.bytes();
     let mut text = format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry contract(.param .u64 in, .param .u64 out, .param .u64 control, \
-         .param .{storage} x, .param .{storage} y)\n{{\n.reg .{storage} %v<{VALUES}>;\n.reg .{storage} %x, %y, %k;\n.reg .pred %p;\n\
+         .param .{storage} x, .param .{storage} y)\n{{\n.reg .{storage} %v<{VALUES}>;\n.reg .{storage} %m<{PRODUCTS}>;\n.reg .{storage} %x, %y, %k;\n.reg .pred %p;\n\
          .reg .u32 %thread, %bits, %bit, %count, %i<{}>;\n.reg .u64 %in, %out, %control;\n\
          ld.param.u64 %in, [in];\nld.param.u64 %out, [out];\nld.param.u64 %control, [control];\n\
          ld.param.{storage} %x, [x];\nld.param.{storage} %y, [y];\nmov.u32 %thread, %tid.x;\n\
@@ -155,6 +158,9 @@ fn module(format: Format, body: &str) -> String {
     );
     for value in 0..VALUES {
         let _ = writeln!(text, "ld.global.{storage} %v{value}, [%in+{}];", value * bytes);
+    }
+    for product in 0..PRODUCTS {
+        let _ = writeln!(text, "mov.{storage} %m{product}, %v{product};");
     }
     text.push_str(body);
     for value in 0..VALUES {
@@ -177,6 +183,8 @@ struct Writer {
     labels: usize,
     /// Number of statements that may still be written.
     left: usize,
+    /// The registers with products that a later sum is to read.
+    waiting: Vec<usize>,
 }
 
 impl Writer {
@@ -201,9 +209,46 @@ impl Writer {
                     let line = format!("st.global.{} [%out+{}], %v{value};", self.format.storage(), slot * self.format.bytes());
                     self.line(&line);
                 }
+                26..=47 => self.product(),
+                48..=72 if !self.waiting.is_empty() => self.sum_of_product(),
                 _ => self.arithmetic(),
             }
         }
+    }
+
+    /// Writes a product into a register of its own, for a later sum. Most of these products have a single reader, perhaps in another block.
+    fn product(&mut self) {
+        let ftz = if self.rng.chance(self.flushing) { ".ftz" } else { "" };
+        let number = self.rng.below(PRODUCTS);
+        let operation = match self.rng.below(20) {
+            0 if self.divides && self.format == Format::F32 => "div.approx",
+            1 if self.divides && self.format == Format::F32 => "div.full",
+            2 => "mul.rn",
+            _ => "mul",
+        };
+        let (first, second) = (self.operand(false), self.operand(true));
+        self.line(&format!("{operation}{ftz}.{} %m{number}, {first}, {second};", self.format.name()));
+        if !self.waiting.contains(&number) {
+            self.waiting.push(number);
+        }
+    }
+
+    /// Writes a sum that reads a product, or two of them.
+    fn sum_of_product(&mut self) {
+        let ftz = if self.rng.chance(self.flushing) { ".ftz" } else { "" };
+        let at = self.rng.below(self.waiting.len());
+        let number = self.waiting[at];
+        if self.rng.chance(75) {
+            self.waiting.swap_remove(at);
+        }
+        let result = self.rng.below(VALUES);
+        let other = if self.rng.chance(25) { format!("%m{}", self.rng.below(PRODUCTS)) } else { self.operand(true) };
+        let mut sources = [format!("%m{number}"), other];
+        if self.rng.chance(50) {
+            sources.swap(0, 1);
+        }
+        let operation = *self.rng.pick(&["add", "add", "sub"]);
+        self.line(&format!("{operation}{ftz}.{} %v{result}, {}, {};", self.format.name(), sources[0], sources[1]));
     }
 
     /// Writes a branch around statements, or with statements on both sides.
@@ -281,7 +326,7 @@ impl Writer {
             74..=78 => format!("neg{ftz}"),
             79..=81 => format!("abs{ftz}"),
             82..=84 => "mov".to_owned(),
-            85..=87 => format!("min{ftz}"),
+            85..=87 if !matches!(self.format, Format::F16 | Format::Bf16 | Format::F16x2) => format!("min{ftz}"),
             88..=90 => "selp".to_owned(),
             91 if is_single => format!("mul.sat{ftz}"),
             92 if is_single => format!("add.sat{ftz}"),

@@ -44,7 +44,8 @@ impl Combiner {
         let mut applied = None;
         for number in 0..2 {
             let operand = *function.sources(inst).get(number)?;
-            let found = self.match_changed_sign_bit(function, &operand).or_else(|| self.match_negated_or_absolute(function, inst, &operand));
+            let found =
+                self.match_changed_sign_bit(function, &operand).or_else(|| self.match_negated_or_absolute(function, inst, &operand));
             let Some((source, change)) = found.filter(|&(_, change)| self.is_absorbable(function, inst, change)) else { continue };
             let mut new = InstDraft::from_inst(function, inst, Opcode::FSEL);
             let at = new.result_count + number;
