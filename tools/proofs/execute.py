@@ -475,6 +475,13 @@ def select(run, inst, modifiers):
     return [[z3.If(run.predicate(inst.sources[2]), run.integer(inst.sources[0]), run.integer(inst.sources[1]))]]
 
 
+def select_single(run, inst, modifiers):
+    """FSEL: the signs change the top bit of a word, and no other bit, also of NaNs (measured on an H200)."""
+    if modifiers:
+        return None
+    return [[z3.If(run.predicate(inst.sources[2]), *(run.opaque_operand(source, True) for source in inst.sources[:2]))]]
+
+
 def permute(run, inst, modifiers):
     return None if modifiers else [[meaning.permute(*(run.integer(source) for source in inst.sources[:3]))]]
 
@@ -568,6 +575,7 @@ HANDLERS = {
     "LEA": load_address,
     "ISETP": compare,
     "SEL": select,
+    "FSEL": select_single,
     "PRMT": permute,
     "VIMNMX": extreme,
     "IMNMX": extreme,

@@ -230,9 +230,26 @@ pub(crate) fn copy_sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
 /// Selects `div`.
 pub(crate) fn divide(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
+    if let Some(reciprocal) = constant_reciprocal(select, ptx) {
+        let dividend = select.source(ptx.operand(1), ty)?;
+        let quotient = select.b.define(Class::R, &format!("FMUL{} $, {{}}, {{}}", suffix(ptx)), &[dividend, reciprocal.to_bits().into()]);
+        select.b.allow_contraction();
+        return select.assign(ptx.operand(0), quotient);
+    }
     let arguments = [select.source_of_any_width(ptx.operand(1), ty)?, select.source_of_any_width(ptx.operand(2), ty)?];
     let result = select.expand_repeated(&library_name("div", ptx), ptx, &arguments)?;
     select.assign(ptx.operand(0), result[0])
+}
+
+/// Returns the rounded reciprocal of the divisor of `div.approx.f32` and `div.full.f32`, if the divisor is a literal with a normal reciprocal. The
+/// product with it is within 1.5 units in the last place of the quotient; PTX allows 2. ptxas multiplies by the same number.
+fn constant_reciprocal(select: &Select<'_>, ptx: &Ptx<'_>) -> Option<f32> {
+    /// The largest number whose reciprocal is normal: 2^126.
+    const LARGEST: f32 = f32::from_bits(0x7e80_0000);
+    let is_approximate = ptx.has(Modifier::Approx) || ptx.has(Modifier::Full);
+    let bits = select.literal(ptx.operand(2), ScalarType::F32).filter(|_| is_approximate && ptx.ty() == ScalarType::F32)?;
+    let divisor = f32::from_bits(bits as u32);
+    (divisor.is_normal() && divisor.abs() <= LARGEST).then(|| 1.0 / divisor)
 }
 
 /// Selects `rcp`, `sqrt`, `rsqrt`, `sin`, `cos`, `lg2`, `ex2`, `tanh`.

@@ -31,6 +31,9 @@
 //! %1 = FADD -%0, -RZ
 //! %3 = FADD %1, %2                                          becomes   %3 = FADD -%0, %2
 //!
+//! %1 = FADD -%0, -RZ
+//! %3 = SEL %1, %2, %p                                       becomes   %3 = FSEL -%0, %2, %p
+//!
 //! %1:P = PLOP3.LUT %0, PT, PT, 0xf, 0x0
 //! @%1 BRA bb1                                               becomes   @!%0 BRA bb1
 //!
@@ -103,6 +106,8 @@ pub enum CombineRule {
     Extreme,
     /// A single-precision operation on a negated or absolute value negates it, or takes the absolute value, by a modifier of its operand.
     Sign,
+    /// A selection of a single whose sign was changed becomes a selection with operand modifiers.
+    SelectedSign,
     /// A logic operation on a comparison and another predicate becomes part of the comparison.
     Condition,
     /// A guard or source that reads the inverse of a predicate reads the predicate itself, inverted.
@@ -116,7 +121,7 @@ pub enum CombineRule {
 
 impl CombineRule {
     /// All rules.
-    pub const ALL: [CombineRule; 16] = [
+    pub const ALL: [CombineRule; 17] = [
         CombineRule::Logic,
         CombineRule::TrivialLogic,
         CombineRule::Sum,
@@ -129,6 +134,7 @@ impl CombineRule {
         CombineRule::WideSum,
         CombineRule::Extreme,
         CombineRule::Sign,
+        CombineRule::SelectedSign,
         CombineRule::Condition,
         CombineRule::Inversion,
         CombineRule::WideSign,
@@ -173,6 +179,7 @@ pub fn run_and_record_alternatives(
                 Opcode::FADD | Opcode::FMUL | Opcode::FFMA | Opcode::FSETP | Opcode::FMNMX => {
                     combiner.absorb_sign_changes(function, inst, opcode)
                 }
+                Opcode::SEL | Opcode::FSEL => combiner.absorb_signs_into_selection(function, inst),
                 Opcode::DADD | Opcode::DMUL | Opcode::DFMA | Opcode::DSETP => combiner.absorb_double_sign_changes(function, inst, opcode),
                 _ => None,
             };
@@ -255,6 +262,12 @@ impl Combiner {
         let is_first = function.results(inst).first().and_then(Operand::value) == Some(register.value);
         let is_only = function.results(inst).iter().skip(1).all(|result| result.value().is_none());
         (data.is_machine(opcode) && data.modifiers.as_slice() == modifiers && is_first && is_only).then_some(inst)
+    }
+
+    /// Returns whether an instruction with one result is in the block of `reader`, and `reader` is its only reader.
+    fn is_absorbable(&self, function: &Function, reader: Inst, inst: Inst) -> bool {
+        let is_near = self.inst_blocks[inst.position()] == self.inst_blocks[reader.position()];
+        is_near && function.defined(inst).all(|value| self.reads[value.position()] == 1)
     }
 
     /// Returns the result of [`Combiner::defining_inst`] if that instruction is in the block of `reader` and `reader` is the only reader of

@@ -182,6 +182,7 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut Register
         }
         (Opcode::IMAD, []) => (word(0).wrapping_mul(word(1)).wrapping_add(word(2)), 0),
         (Opcode::SEL, []) => (if word(2) == 1 { word(0) } else { word(1) }, 0),
+        (Opcode::FSEL, []) => (u64::from(word_with_sign(state, &sources[if word(2) == 1 { 0 } else { 1 }])), 0),
         (Opcode::SHF, modifiers) => (funnel_shift(modifiers, word(2) << 32 | word(0), word(1) as u32), 0),
         (Opcode::VIMNMX, modifiers) => (min_or_max_word(modifiers, &[word(0), word(1)], word(2) == 1), 0),
         (Opcode::VIMNMX3, modifiers) => (min_or_max_word(modifiers, &[word(0), word(1), word(2)], word(3) == 1), 0),
@@ -314,6 +315,12 @@ fn float(state: &RegisterContents, source: &Operand, flushes: bool) -> f32 {
         number = number.abs();
     }
     flush(if source.signs.has(Signs::NEGATE) { -number } else { number }, flushes)
+}
+
+/// Returns a source of `FSEL`: a word with its signs applied to the top bit.
+fn word_with_sign(state: &RegisterContents, source: &Operand) -> u32 {
+    let word = bits(state, source) & if source.signs.has(Signs::ABSOLUTE) { u32::MAX >> 1 } else { u32::MAX };
+    if source.signs.has(Signs::NEGATE) { word ^ 1 << 31 } else { word }
 }
 
 /// Returns 0 for a subnormal number if `flushes`, otherwise the number itself.
@@ -485,6 +492,20 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
                     cases.push((2, format!("%3:R = FADD{flush} {inner}\n{outer}"), "%4", &FLOATS));
                 }
             }
+        }
+    }
+    // Selections of words whose sign a logic operation changed, and of numbers whose sign a sum or a product changed. The sum at the end gives
+    // all NaNs the same bits.
+    for outer in ["%3, %1", "%1, %3", "%3, %0", "%3, 0x40400000"] {
+        let select = format!("%4:P, PT = ISETP.LT.AND %0, %1, PT\n%5:R = SEL {outer}, %4");
+        for (mask, table) in [("0x80000000", "0x3c"), ("0x7fffffff", "0xc0"), ("0x80000000", "0xfc"), ("0x80000000", "0xc0")] {
+            cases.push((2, format!("%3:R = LOP3.LUT %0, {mask}, RZ, {table}, !PT\n{select}"), "%5", &WORDS));
+        }
+        for inner in
+            ["FADD -%0, -RZ", "FADD |%0|, -RZ", "FADD.FTZ -%0, -RZ", "FMUL %0, -1", "FMUL -|%0|, -1", "FMUL.FTZ %0, -1", "FMUL %0, 1"]
+        {
+            let inner = inner.replace("-1", "0xbf800000").replace(", 1", ", 0x3f800000");
+            cases.push((2, format!("%3:R = {inner}\n{select}\n%6:R = FADD %5, %1"), "%6", &FLOATS));
         }
     }
     // All functions of two predicates, with either operand inverted; the table has each row twice because the third predicate is true.

@@ -222,8 +222,19 @@ fn simulate(case: &Case, cubin: &[u8], configuration: Configuration) -> Result<[
     })
 }
 
-/// Describes the first element that differs; `None` if all are equal.
-fn difference(test: &KernelTest, expected: &[Vec<u8>], found: &[Vec<u8>]) -> Option<String> {
+/// Returns all buffers after a launch in the simulator, in the fixed order of threads and without the hazard check.
+pub(crate) fn contents_after_run(case: &Case, cubin: &[u8], configuration: Configuration) -> Result<Vec<Vec<u8>>, Failure> {
+    guarded("simulator", Some(configuration), || {
+        let fault = |error: sass::SassError| Failure::new(FailureKind::Fault, Some(configuration), error.to_string());
+        let mut setup = Setup::of(&case.test);
+        let code = sass::Code::load(cubin).map_err(fault)?;
+        code.run(&setup.launch, &mut setup.memory, &sass::GridOptions::limited(MOST_STEPS), &mut sass::Silent).map_err(fault)?;
+        Ok(setup.contents())
+    })
+}
+
+/// Describes the first element that differs from what `source` says; `None` if all are equal.
+pub(crate) fn difference(test: &KernelTest, expected: &[Vec<u8>], found: &[Vec<u8>], source: &str) -> Option<String> {
     let buffers = test.parameters.iter().filter_map(|parameter| match parameter.value {
         ParameterValue::Buffer { element, .. } => Some((&parameter.name, element.bytes())),
         _ => None,
@@ -232,7 +243,7 @@ fn difference(test: &KernelTest, expected: &[Vec<u8>], found: &[Vec<u8>]) -> Opt
         let differing = expected.chunks(size).zip(found.chunks(size)).enumerate().find(|(_, (a, b))| a != b);
         if let Some((index, (a, b))) = differing {
             let hex = |bytes: &[u8]| -> String { bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect() };
-            return Some(format!("{name}[{index}] is {}, the interpreter says {}", hex(b), hex(a)));
+            return Some(format!("{name}[{index}] is {}, {source} says {}", hex(b), hex(a)));
         }
     }
     None
@@ -250,7 +261,7 @@ fn verified(cubin: &[u8], configuration: Configuration) -> Result<(), Failure> {
 pub fn judge_cubin(case: &Case, expected: &[Vec<u8>], cubin: &[u8], configuration: Configuration) -> Result<(), Failure> {
     verified(cubin, configuration)?;
     for found in simulate(case, cubin, configuration)? {
-        if let Some(message) = difference(&case.test, expected, &found) {
+        if let Some(message) = difference(&case.test, expected, &found, "the interpreter") {
             return Err(Failure::new(FailureKind::Difference, Some(configuration), message));
         }
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand};
 use oriole_isa::Target;
+use oriole_ptx_fuzz::contractions::{self, Comparison};
 use oriole_ptx_fuzz::features::{Feature, Features};
 use oriole_ptx_fuzz::generate::{Options, generate_with};
 use oriole_ptx_fuzz::judge::{self, Configuration, Failure, FailureKind};
@@ -35,6 +36,34 @@ enum Subcommands {
     Check(Check),
     /// Prints a program.
     Show(Show),
+    /// Compares which products and sums ptxas and this compiler round together.
+    Contract(Contract),
+}
+
+#[derive(Args)]
+struct Contract {
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many programs.
+    #[arg(long, default_value_t = 100)]
+    count: u64,
+    /// The other compiler.
+    #[arg(long)]
+    ptxas: PathBuf,
+    /// A program to compare in place of this compiler, such as the `ptxas` of another version.
+    #[arg(long)]
+    own: Option<PathBuf>,
+    #[arg(long, default_value = "sm_90a")]
+    target: String,
+    #[arg(long, default_value_t = 3)]
+    level: u8,
+    /// Where reduced programs go.
+    #[arg(long, default_value = "fuzz-findings")]
+    out: PathBuf,
+    /// Candidates that the reducer tries for each difference; 0 does not reduce.
+    #[arg(long, default_value_t = 0)]
+    tries: usize,
 }
 
 #[derive(Args)]
@@ -147,6 +176,7 @@ fn main() -> ExitCode {
         Subcommands::Run(options) => run(&options),
         Subcommands::Emit(options) => emit(&options),
         Subcommands::Check(options) => check(&options),
+        Subcommands::Contract(options) => contract(&options),
         Subcommands::Show(options) => {
             print!("{}", case_text(&Case::of(&options.kind.program(options.seed))));
             Ok(true)
@@ -352,6 +382,36 @@ fn emit_one(options: &Emit, target: Target, seed: u64) -> Result<(), String> {
     let output = Command::new(ptxas).arg(format!("-arch={}", options.target)).arg(&file).arg("-o").arg(&rival).output();
     let output = output.map_err(|error| error.to_string())?;
     if output.status.success() { Ok(()) } else { Err(format!("ptxas: {}", String::from_utf8_lossy(&output.stderr))) }
+}
+
+/// Compares the results of both compilers, and reduces the programs whose results differ.
+fn contract(options: &Contract) -> Result<bool, String> {
+    std::panic::set_hook(Box::new(|_| {}));
+    let configuration = Configuration::new(target(&options.target)?, options.level);
+    let comparison = Comparison { rival: options.ptxas.clone(), own: options.own.clone(), configuration };
+    let (mut different, mut failed) = (0, 0);
+    for seed in options.seed..options.seed + options.count {
+        let case = contractions::program(seed);
+        match comparison.difference(&case) {
+            Ok(None) => {}
+            Ok(Some(message)) => {
+                different += 1;
+                println!("seed {seed}: {message}");
+                if options.tries > 0 {
+                    let mut differs = |text: &str| comparison.differs(&Case { test: case.test.clone(), text: text.to_owned() });
+                    let text = reduce_lines(&case.text, options.tries, &mut differs);
+                    let path = options.out.join(format!("contract-{seed}.ptx"));
+                    write(&path, format!("{}\n{text}", case.test.header(&format!("seed {seed}: {message}"))).as_bytes())?;
+                }
+            }
+            Err(failure) => {
+                failed += 1;
+                println!("seed {seed}: {failure}");
+            }
+        }
+    }
+    println!("{} programs, {different} with other results, {failed} failures", options.count);
+    Ok(different + failed == 0)
 }
 
 /// The key by which programs are put into one module for ptxas.

@@ -5,7 +5,7 @@
 
 use oriole_isa::OperandValue;
 use oriole_sem::float::Mode;
-use oriole_sem::format::Rounding;
+use oriole_sem::format::{F64, Rounding};
 
 use crate::sass::site::{self, Input, Operands, Site, WideInput};
 use crate::sass::step::{Action, UnsupportedInst, compute};
@@ -127,7 +127,7 @@ impl Single {
     }
 }
 
-/// A double-precision operand with `|x|` and `-x` applied to its sign bit.
+/// A double-precision operand with `|x|` and `-x` applied to its sign bit. The sign of a NaN is not changed, as on an H200.
 #[derive(Clone, Copy)]
 pub struct Double {
     source: WideSource,
@@ -148,7 +148,8 @@ impl Double {
 
     #[inline]
     pub fn read(self, warp: &Warp) -> WideLanes {
-        warp.read_wide(self.source).map(|value| (value & self.keep) ^ self.flip)
+        let changed = |value: u64| (value & self.keep) ^ self.flip;
+        warp.read_wide(self.source).map(|value| if F64.is_nan(value) { value } else { changed(value) })
     }
 }
 
