@@ -140,7 +140,7 @@ passes! {
     68  "uniform-numbers",  AtLeast(2), optional, Optimize, uniform_numbers,  "keeps doubles that are read repeatedly in uniform registers";
     69  "share-constants",  AtLeast(2), optional, Optimize, share_constants,  "loads the constants of a loop before the loop";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
-    91  "synchronize-diverged", All,     optional, Optimize, synchronize_diverged, "synchronizes some threads of a warp only where the warp is diverged";
+    91  "sync-diverged",    All,        optional, Optimize, sync_diverged,    "synchronizes some threads of a warp only where the warp is diverged";
     92  "give-way",         All,        required, Optimize, insert_yields,    "inserts YIELD into loops that may wait for other threads";
     93  "stagger-products", AtLeast(2), optional, Optimize, stagger_products, "divides groups of warpgroup matrix products, to overlap them with arithmetic";
     94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions, shifts and multiply-adds of halves to the less busy unit";

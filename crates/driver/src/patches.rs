@@ -15,7 +15,7 @@ use crate::state::Selection;
 
 /// The optional passes that may use uniform registers in device functions. They do not run on tools patches (code that tools insert into
 /// other programs).
-const PASSES_DISABLED_IN_PATCHES: [&str; 3] = ["uniform", "aggregate", "synchronize-diverged"];
+const PASSES_DISABLED_IN_PATCHES: [&str; 3] = ["uniform", "aggregate", "sync-diverged"];
 
 /// Returns whether an optional pass may run on tools patches (code that tools insert into other programs).
 pub fn allows_pass(pass: &str) -> bool {

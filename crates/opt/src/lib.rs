@@ -12,7 +12,7 @@
 //!    cheaper; [`uniform_numbers`] keeps doubles in uniform registers, and [`share_constants`] loads the constants of a loop before the
 //!    loop. These passes keep instructions legal: before a change they check that the target has an encoding form for the result
 //!    ([`oriole_ir::machine::is_encodable`]).
-//! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`synchronize_diverged`] makes synchronizations
+//! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`sync_diverged`] makes synchronizations
 //!    of some threads conditional; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads; [`stagger_products`] divides groups of warpgroup products, so that they overlap with arithmetic.
 //! 5. [`balance`] runs late because it replaces some additions by instructions that the other passes do not recognize as additions.
@@ -64,7 +64,7 @@ pub mod simplify;
 pub mod split_index;
 pub mod stagger_products;
 pub mod straighten;
-pub mod synchronize_diverged;
+pub mod sync_diverged;
 pub mod tie_loads;
 pub mod uniform;
 pub mod uniform_handles;

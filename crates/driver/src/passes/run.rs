@@ -52,7 +52,7 @@ simple_passes! {
     remove_dead_code(state) = opt::dead::run(&mut state.function, state.input.options.target);
     reduce(state) = opt::reduce::run(&mut state.function, state.input.options.target);
     aggregate(state) = opt::aggregate::run(&mut state.function, state.input.options.target);
-    synchronize_diverged(state) = opt::synchronize_diverged::run(&mut state.function, state.input.options.target);
+    sync_diverged(state) = opt::sync_diverged::run(&mut state.function, state.input.options.target);
     insert_yields(state) = opt::insert_yields::run(&mut state.function, state.input.options.target);
     share_products(state) = opt::share_products::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     share_tuples(state) = opt::share_tuples::run(&mut state.function, state.input.options.target);

@@ -94,7 +94,7 @@ fn reductions_and_elections_do_not_trap() {
 fn an_unconditional_synchronization_traps() {
     let options = |machine| {
         let mut options = Options::new(machine);
-        options.passes.disabled.push("synchronize-diverged".to_owned());
+        options.passes.disabled.push("sync-diverged".to_owned());
         options
     };
     let error = outcome("sm_90a", SHUFFLE, "3*32", options).unwrap_err();

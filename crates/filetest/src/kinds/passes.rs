@@ -12,7 +12,7 @@ use oriole_isa::Target;
 use oriole_opt::{
     aggregate, balance, combine, constant_handles, constant_phis, contract, converge, dead, drop_copies, fold, forward, forward_stores,
     fuse, guard_copies, guard_sums, halves, hoist, if_convert, insert_yields, join_phis, legalize, merge, narrow, reduce, share_constants,
-    share_products, share_tuples, simplify, split_index, stagger_products, straighten, synchronize_diverged, tie_loads, uniform_handles,
+    share_products, share_tuples, simplify, split_index, stagger_products, straighten, sync_diverged, tie_loads, uniform_handles,
     uniform_numbers, unroll, vector_loads,
 };
 
@@ -117,7 +117,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "constant-phis" => _ = constant_phis::run(function, target),
         "remove-dead" => _ = dead::run(function, target),
         "converge" => _ = converge::run(function, target, &|_| false),
-        "synchronize-diverged" => _ = synchronize_diverged::run(function, target),
+        "sync-diverged" => _ = sync_diverged::run(function, target),
         "give-way" => _ = insert_yields::run(function, target),
         "hoist" => _ = hoist::run(function, target),
         "unroll" => _ = unroll::run(function, &Hardware::built_in(target)),

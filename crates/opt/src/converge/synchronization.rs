@@ -7,7 +7,7 @@
 //!
 //! A `WARPSYNC` of some threads is an illegal instruction for a thread that is not in its mask. In PTX, a shuffle or vote with that mask in
 //! such a thread is undefined. Programs do so nevertheless (a shuffle with the mask 0xffff that all 32 threads execute); without the
-//! redundant `WARPSYNC` it works in converged code, as in ptxas' code. Where the warp may be diverged, the pass `synchronize-diverged`
+//! redundant `WARPSYNC` it works in converged code, as in ptxas' code. Where the warp may be diverged, the pass `sync-diverged`
 //! tests whether it is.
 //!
 //! `.EXCLUSIVE` stops the threads outside of the mask, for instructions that combine the values of all active threads (`REDUX`). After a
