@@ -18,6 +18,9 @@
 //! - A broadcast, `SHFL.IDX` of a fixed lane among all threads of the warp, is moved with its `WARPSYNC` if it is in the first block of the
 //!   loop: the threads that enter the loop execute it next.
 //!
+//! A floating-point sum that moves may not be contracted with a product any more (`contract.rs`): ptxas contracts before it moves computations,
+//! so a product of the block before the loop is not joined with a sum of the loop.
+//!
 //! The results stay in registers during the whole loop, so their number is limited ([`MAX_HOISTED_REGISTERS`]).
 //!
 //! **Before** and **after**: SSA. A loop is left as it is unless it is entered from a single block that has no other successor.
@@ -214,6 +217,11 @@ fn move_to_preheader(function: &mut Function, loops: &Loops, id: LoopId, before:
     sorted.sort_unstable();
     for &block in loops.blocks(id) {
         function.blocks[block].insts.retain(|inst| sorted.binary_search(inst).is_err());
+    }
+    for &inst in chosen {
+        let data = &mut function.insts[inst];
+        let is_sum = matches!(data.op, Op::Machine(Opcode::FADD | Opcode::DADD | Opcode::HADD2 | Opcode::FADD2));
+        data.may_contract &= !is_sum;
     }
     let at = function.blocks[before].insts.len() - 1;
     debug_assert!(!function.insts[function.blocks[before].insts[at]].is(Pseudo::Phi));

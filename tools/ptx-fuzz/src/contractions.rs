@@ -170,7 +170,7 @@ fn module(format: Format, body: &str) -> String {
     text
 }
 
-/// Writes the statements of a program, one instruction in a line.
+/// Writes the statements of a program.
 struct Writer {
     rng: Rng,
     format: Format,
@@ -204,16 +204,18 @@ impl Writer {
             match self.rng.below(100) {
                 0..=9 if depth < MAX_DEPTH => self.branch(depth),
                 10..=17 if depth < MAX_DEPTH && self.has_loops => self.counted_loop(depth),
-                18..=25 => {
-                    let (value, slot) = (self.rng.below(VALUES), VALUES + self.rng.below(SLOTS - VALUES));
-                    let line = format!("st.global.{} [%out+{}], %v{value};", self.format.storage(), slot * self.format.bytes());
-                    self.line(&line);
-                }
+                18..=25 => self.store(),
                 26..=47 => self.product(),
                 48..=72 if !self.waiting.is_empty() => self.sum_of_product(),
                 _ => self.arithmetic(),
             }
         }
+    }
+
+    /// Writes a store of a register.
+    fn store(&mut self) {
+        let (value, slot) = (self.rng.below(VALUES), VALUES + self.rng.below(SLOTS - VALUES));
+        self.line(&format!("st.global.{} [%out+{}], %v{value};", self.format.storage(), slot * self.format.bytes()));
     }
 
     /// Writes a product into a register of its own, for a later sum. Most of these products have a single reader, perhaps in another block.
@@ -257,6 +259,8 @@ impl Writer {
         self.labels += 1;
         self.predicate();
         self.line(&format!("@%p bra ELSE{label};"));
+        // Compilers delete a branch around code without an effect, and merge the blocks around it.
+        self.store();
         self.statements(depth + 1);
         let has_else = self.rng.chance(50);
         if has_else {
@@ -275,16 +279,16 @@ impl Writer {
         self.labels += 1;
         let is_joined = self.rng.chance(40);
         let constant = self.rng.chance(25).then(|| 1 + self.rng.below(9));
-        self.line(&format!("mov.u32 %i{depth}, 0;"));
-        self.line(&format!("LOOP{label}:"));
+        self.line(&format!("mov.u32 %i{depth}, 0; LOOP{label}:"));
         if !is_joined {
             self.line(".pragma \"nounroll\";");
         }
         self.statements(depth + 1);
-        self.line(&format!("add.u32 %i{depth}, %i{depth}, 1;"));
+        // Compilers delete a loop whose iterations all compute the same, and merge the blocks around it.
+        self.store();
         let limit = constant.map_or("%count".to_owned(), |count| count.to_string());
-        self.line(&format!("setp.lt.u32 %p, %i{depth}, {limit};"));
-        self.line(&format!("@%p bra LOOP{label};"));
+        // One line, so that a reduced program has no endless loop.
+        self.line(&format!("add.u32 %i{depth}, %i{depth}, 1; setp.lt.u32 %p, %i{depth}, {limit}; @%p bra LOOP{label};"));
     }
 
     /// Sets the predicate to a random bit of the thread.

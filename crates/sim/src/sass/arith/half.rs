@@ -47,13 +47,16 @@ impl Halves {
             return Err(UnsupportedInst("a complement as an operand of halves".into()));
         }
         let single = operands.last_has(".F32");
+        // The upper half is `H0` and the lower one is `-H1`: a complex number, with its real part in the lower half, times i. ptxas writes it for
+        // a difference and a sum that it puts into one instruction.
+        let times_i = operands.last_has(".H0_NH1");
         let shifts = match (operands.last_has(".H0_H0"), operands.last_has(".H1_H1")) {
             (true, _) => [0, 0],
             (_, true) => [16, 16],
             _ if single => [0, 0],
+            _ if times_i => [16, 0],
             _ => [0, 16],
         };
-        let upper_flip = operands.last_has(".H0_NH1");
         if let (true, Source::Immediate(upper)) = (first_is_literal, source) {
             // Immediates are written upper half first; a single one is used for both halves.
             let lower = match (is_literal(operands), operands.peek().map(|operand| &operand.value)) {
@@ -67,7 +70,7 @@ impl Halves {
         }
         let flip = if negate { SIGN } else { 0 };
         let keep = if absolute { SIGN - 1 } else { 0xffff };
-        Ok(Halves { source, shifts, keep, flips: [flip, flip ^ if upper_flip { SIGN } else { 0 }], single })
+        Ok(Halves { source, shifts, keep, flips: [flip ^ if times_i { SIGN } else { 0 }, flip], single })
     }
 
     /// Returns the lower halves and the upper halves of all threads.
