@@ -62,6 +62,17 @@ impl BoundaryInst {
     }
 }
 
+/// An access of a general register that is not complete at a fence of matrix products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OpenAccess {
+    /// The register.
+    pub register: HazardRegister,
+    /// The instruction of the access, as its index in the steps.
+    pub step: u32,
+    /// Whether the instruction writes the register.
+    pub is_write: bool,
+}
+
 /// The abstract state at a block boundary: everything that may be in flight on some path to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BoundaryState {
@@ -71,9 +82,8 @@ pub struct BoundaryState {
     pub kept: Vec<CachedRegister>,
     /// Scoreboards that were set on some path, one bit each.
     pub scoreboards_set: u8,
-    /// General registers with an access that was not complete at the last fence of matrix products on some path, and the instruction of
-    /// the access; in ascending order.
-    pub open_at_fence: Vec<(HazardRegister, u32)>,
+    /// Accesses of general registers that were not complete at the last fence of matrix products on some path, in ascending order.
+    pub open_at_fence: Vec<OpenAccess>,
 }
 
 impl BoundaryState {
@@ -89,7 +99,7 @@ impl BoundaryState {
 }
 
 /// Returns the union of two sorted lists.
-fn union(one: &[(HazardRegister, u32)], other: &[(HazardRegister, u32)]) -> Vec<(HazardRegister, u32)> {
+fn union(one: &[OpenAccess], other: &[OpenAccess]) -> Vec<OpenAccess> {
     let mut all = [one, other].concat();
     all.sort_unstable();
     all.dedup();

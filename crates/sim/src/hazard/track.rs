@@ -28,7 +28,7 @@ use oriole_hardware::{DependenceKind, Model};
 use oriole_isa::{Control, RegFile};
 use smallvec::SmallVec;
 
-use super::boundary::{BoundaryInst, BoundaryState, Pending, share_scoreboards};
+use super::boundary::{BoundaryInst, BoundaryState, OpenAccess, Pending, share_scoreboards};
 use super::lanes::{ALL, Mask, Pauses};
 use super::reuse::{self, ReuseCacheContents};
 use super::signals::ScoreboardSets;
@@ -119,9 +119,8 @@ pub struct Tracker<'a> {
     draining: Option<(usize, u32, i64)>,
     /// In-order group of warpgroup matrix products; `None` until the first one is seen.
     matrix_order: Option<u8>,
-    /// General registers with an access that was not complete at the last fence of matrix products: the register, and the instruction of
-    /// the access.
-    open_at_fence: Vec<(HazardRegister, u32)>,
+    /// Accesses of general registers that were not complete at the last fence of matrix products, in ascending order.
+    open_at_fence: Vec<OpenAccess>,
     /// Whether the current instruction surely executes: it has no guard, or the active threads are known.
     always_executes: bool,
 }
@@ -330,7 +329,7 @@ impl<'a> Tracker<'a> {
                     false => step.sources_wait && self.reads_of(steps, flight) != Pending::Done,
                 };
                 if is_open && step.warpgroup.is_none() {
-                    self.open_at_fence.push((register, flight.step));
+                    self.open_at_fence.push(OpenAccess { register, step: flight.step, is_write: entry.write });
                 }
             }
         }
@@ -339,7 +338,7 @@ impl<'a> Tracker<'a> {
     }
 
     /// Reports registers of a matrix product that were in use at its fence, even if the warp has waited for them since: the product may
-    /// access them as soon as another warp of the warpgroup issues it.
+    /// access them as soon as another warp of the warpgroup issues it. Registers that the product only reads may be in use by readers.
     fn check_fence(&self, step: &HazardStep, number: usize, report: &mut dyn FnMut(HazardFinding)) {
         if self.open_at_fence.is_empty() {
             return;
@@ -348,9 +347,11 @@ impl<'a> Tracker<'a> {
         registers.sort_unstable();
         registers.dedup();
         for register in registers {
-            let first = self.open_at_fence.partition_point(|&(open, _)| open < register);
-            if let Some(&(_, first)) = self.open_at_fence.get(first).filter(|(open, _)| *open == register) {
-                report(HazardFinding { second: number, first: first as usize, problem: Problem::OpenAtFence { register } });
+            let is_written = step.writes.iter().any(|access| access.register == register);
+            let start = self.open_at_fence.partition_point(|open| open.register < register);
+            let open = self.open_at_fence[start..].iter().take_while(|open| open.register == register);
+            if let Some(first) = open.into_iter().find(|open| is_written || open.is_write) {
+                report(HazardFinding { second: number, first: first.step as usize, problem: Problem::OpenAtFence { register } });
             }
         }
     }
