@@ -102,7 +102,8 @@ fn check_with(text: &str, inputs: &[&str], output: &str, numbers: &dyn Fn(&str) 
         let combinations: usize = choices.iter().map(Vec::len).product();
         // At most about 200 combinations: all of them for two 32-bit inputs, a sample for more. The step has no factor in common with the
         // numbers of values, so that the sample contains every value of each input.
-        let has_common_factor = |step: usize| choices.iter().any(|choice| (2..=step).any(|n| step % n == 0 && choice.len() % n == 0));
+        let has_common_factor =
+            |step: usize| choices.iter().any(|choice| (2..=step).any(|n| step.is_multiple_of(n) && choice.len().is_multiple_of(n)));
         let step = (combinations.div_ceil(200)..).find(|&step| !has_common_factor(step)).unwrap();
         for index in (0..combinations).step_by(step) {
             let mut rest = index;
