@@ -81,7 +81,6 @@ pub fn operation(head: &str) -> Option<Operation> {
         "setp.lt.f64" => |_, a, b, _| flag(double(a) < double(b)),
         "setp.gt.f64" => |_, a, b, _| flag(double(a) > double(b)),
         "setp.nan.f32" => |_, a, b, _| flag(single(a).is_nan() || single(b).is_nan()),
-        "setp.nan.f64" => |_, a, b, _| flag(double(a).is_nan() || double(b).is_nan()),
         "setp.nan.and.f64" => |_, a, b, c| flag(double(a).is_nan() || double(b).is_nan()) & c,
         "setp.eq.or.f64" => |_, a, b, c| flag(double(a) == double(b)) | c,
         "setp.lt.and.f64" => |_, a, b, c| flag(double(a) < double(b)) & c,
