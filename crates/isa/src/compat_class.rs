@@ -9,19 +9,19 @@ use crate::{Opcode, Symbol};
 pub const LOWEST_CLASS: u8 = 1;
 
 /// A class above [`LOWEST_CLASS`], and the instructions that it is for.
-struct ClassRow {
+struct CompatClassRow {
     opcode: Opcode,
     /// The modifiers that the instruction must have.
     modifiers: &'static [Symbol],
     class: u8,
 }
 
-const fn row(opcode: Opcode, modifiers: &'static [Symbol], class: u8) -> ClassRow {
-    ClassRow { opcode, modifiers, class }
+const fn row(opcode: Opcode, modifiers: &'static [Symbol], class: u8) -> CompatClassRow {
+    CompatClassRow { opcode, modifiers, class }
 }
 
 /// Of the rows that an instruction matches, the first counts.
-const CLASSES: &[ClassRow] = &[
+const CLASSES: &[CompatClassRow] = &[
     row(Opcode::UTMALDG, &[], 2),
     row(Opcode::UTMASTG, &[], 2),
     row(Opcode::UTMAREDG, &[], 2),
@@ -43,6 +43,6 @@ const CLASSES: &[ClassRow] = &[
 
 /// Returns the class of an instruction.
 pub fn class_of(opcode: Opcode, modifiers: &[Symbol]) -> u8 {
-    let matches = |row: &&ClassRow| row.opcode == opcode && row.modifiers.iter().all(|modifier| modifiers.contains(modifier));
+    let matches = |row: &&CompatClassRow| row.opcode == opcode && row.modifiers.iter().all(|modifier| modifiers.contains(modifier));
     CLASSES.iter().find(matches).map_or(LOWEST_CLASS, |row| row.class)
 }
