@@ -1,5 +1,6 @@
 //! Lookup in the instruction table: spellings, rows, and what a target needs.
 
+use oriole_ptx::diag::DiagnosticCode;
 use oriole_ptx::enumerate::{legal_forms, module_text};
 use oriole_ptx::table::{FAMILY_NAMES, Modifier, Opcode, ROWS, rows_of};
 use oriole_ptx::target::{Platform, PtxVersion, Requirement, Suffix, Target, TargetNeed, Unmet};
@@ -35,7 +36,10 @@ fn no_row_is_ruled_out_that_takes_its_modifiers() {
         for case in legal_forms(number, 3) {
             let (text, _) = module_text(std::slice::from_ref(&case));
             let checked = check(text.as_bytes(), &Options::default());
-            assert!(checked.is_valid(), "{:?} line {}: {}: {:?}", row.opcode, row.line, case.text, checked.diagnostics);
+            // The text has a plain label where `brx.idx` needs a list of targets.
+            let lacks_list = row.opcode == Opcode::BrxIdx
+                && checked.diagnostics.iter().all(|diagnostic| diagnostic.code == DiagnosticCode::BadTargetList);
+            assert!(checked.is_valid() || lacks_list, "{:?} line {}: {}: {:?}", row.opcode, row.line, case.text, checked.diagnostics);
         }
     }
 }
