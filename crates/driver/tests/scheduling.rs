@@ -4,8 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use oriole_driver::{BackendChoice, Compiled, Options, Reports, ScheduleBackend, ScheduleKnobs, ScheduleMode, Scheduling, compile};
+use oriole_driver::{
+    BackendChoice, Compiled, Hooks, Options, Parallelism, Reports, ScheduleBackend, ScheduleKnobs, ScheduleMode, Scheduling, compile,
+};
 use oriole_isa::Target;
 use rayon::prelude::*;
 
@@ -173,6 +176,27 @@ fn machine_selects_the_scheduler() {
 fn the_same_input_gives_the_same_bytes() {
     let cubin = || compiled("unrolled", "sm_90a", 3, Scheduling::default()).map(|compiled| compiled.cubin);
     assert_eq!(cubin(), cubin());
+}
+
+/// A thread compiles one function after the other with the same caches. What they know from earlier functions, such as the recorded code of
+/// library functions, must not change the code of later ones, so the order of the functions must not matter. The modules use library
+/// functions in several kernels.
+#[test]
+fn the_order_in_which_functions_are_compiled_does_not_matter() {
+    for module in ["float_math", "double_math", "wide_integers", "half_math"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../corpus/{module}.ptx"));
+        let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
+        let with = |parallelism| {
+            let hooks = Hooks { parallelism, ..Hooks::default() };
+            let options = Options { hooks, ..Options::new(Target::parse("sm_90a").expect("a target")) };
+            compile(&[&checked.module], &options).unwrap_or_else(|errors| panic!("{module}: {errors:?}")).cubin
+        };
+        let backwards = |count: usize, task: &(dyn Fn(usize) + Sync)| (0..count).rev().for_each(task);
+        let forwards = |count: usize, task: &(dyn Fn(usize) + Sync)| (0..count).for_each(task);
+        let first = with(Parallelism::Executor(Arc::new(forwards)));
+        assert!(first == with(Parallelism::Executor(Arc::new(backwards))), "{module}: other code");
+    }
 }
 
 /// `oriole explain` must explain the code that `oriole compile` makes.

@@ -48,6 +48,7 @@ struct RecordedInst {
     guard: Option<Guard>,
     operands: SmallVec<[Operand; 8]>,
     result_count: usize,
+    may_contract: bool,
 }
 
 /// The state of a function before a body was selected: its current block and the sizes of its tables.
@@ -114,6 +115,7 @@ impl Recording {
                 guard,
                 operands: operands.collect::<Option<_>>()?,
                 result_count: data.result_count(),
+                may_contract: data.may_contract,
             })
         });
         Some(Recording {
@@ -156,6 +158,9 @@ impl Recording {
             builder.guard = recorded.guard.map(|guard| Guard { kind: kind(guard.kind), ..guard });
             builder.swap_block(block(recorded.block).unwrap_or(start));
             builder.append(recorded.op, Symbols::from_slice(&recorded.modifiers), &operands, recorded.result_count);
+            if recorded.may_contract {
+                builder.allow_contraction();
+            }
         }
         builder.guard = saved;
         builder.swap_block(start);

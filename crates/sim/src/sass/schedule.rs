@@ -18,6 +18,10 @@ use super::world::World;
 
 /// Instructions a warp executes before the next warp's turn.
 const TURN: u32 = 256;
+
+/// Maximum number of groups of threads in an error message.
+const MOST_LISTED_GROUPS: usize = 8;
+
 /// Maximum turn length in a random order.
 const SHORT_TURN: usize = 64;
 /// Number of named barriers per block.
@@ -143,12 +147,35 @@ impl<O: Observer> GridRun<'_, '_, O> {
                 None => break,
             }
         }
-        let running = &mut block.warps[number];
         if self.world.clock > self.limit {
-            let place = running.groups.first().map_or(0, |group| group.step);
-            return Err(self.error(ErrorKind::TooLong, "more instructions than allowed".into(), &running.warp, place, 0));
+            let running = &block.warps[number];
+            let (place, lane) = running.groups.first().map_or((0, 0), |group| (group.step, first(group.threads)));
+            let message = format!("more instructions than allowed; unfinished: {}", self.unfinished(block));
+            return Err(self.error(ErrorKind::TooLong, message, &running.warp, place, lane));
         }
         Ok(())
+    }
+
+    /// Lists the first groups of threads that have not exited, with the instruction that each one is at.
+    fn unfinished(&self, block: &ResidentBlock) -> String {
+        let groups = block.warps.iter().enumerate().flat_map(|(number, warp)| warp.groups.iter().map(move |group| (number, group)));
+        let mut texts: Vec<String> = groups
+            .clone()
+            .take(MOST_LISTED_GROUPS)
+            .map(|(number, group)| {
+                let waits = if group.wait.is_some() { "wait before" } else { "at" };
+                let place = match self.program.sources.get(group.step as usize).copied().flatten() {
+                    Some(SourceLine { function, .. }) => format!("{}+{:#x}", function.name, address_of(group.step) - function.address),
+                    None => format!("{:#x}", address_of(group.step)),
+                };
+                format!("warp {number} threads {:08x} {waits} {place}", group.threads)
+            })
+            .collect();
+        match groups.count().saturating_sub(MOST_LISTED_GROUPS) {
+            0 => {}
+            more => texts.push(format!("{more} more groups")),
+        }
+        texts.join(", ")
     }
 
     /// Runs a group up to the next control-flow instruction with active threads, and returns that instruction without executing it; `None`
