@@ -100,8 +100,9 @@ impl BlockTimes {
         let mut builder = GraphBuilder::new(model, from_machine::empty().registers());
         let products = ProductRegisters::find_in_allocated_code(function);
         let mut times = Vec::with_capacity(function.layout.len());
+        let mut code = from_machine::empty();
         for &block in &function.layout {
-            let mut code = from_machine::empty();
+            code.clear();
             function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_allocated_inst(&mut code, function, &products, inst));
             let (mut length, mut conflicts) = (0, 0);
             for region in code.regions(0..code.items.len(), MAX_REGION_INSTRUCTIONS) {
