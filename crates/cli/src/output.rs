@@ -8,9 +8,11 @@
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
+use signals::EndDelay;
 use tempfile::{Builder, NamedTempFile};
+
+pub mod signals;
 
 /// Limit on the number of symbolic links to follow, as in Linux.
 const MOST_LINKS: usize = 40;
@@ -30,6 +32,8 @@ pub fn write_file(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
         // Check that the file may be written; renaming does not check this.
         OpenOptions::new().write(true).open(&destination)?;
     }
+    // A signal does not end the program before the temporary file is renamed or removed.
+    let _delay = EndDelay::new();
     match (temporary(&destination, found.as_ref()), found) {
         (Ok(temporary), None) => replace(temporary, &destination, bytes),
         (Ok(temporary), Some(found)) if can_stand_in(&temporary, &found) => replace(temporary, &destination, bytes),
@@ -90,12 +94,11 @@ fn temporary(destination: &Path, found: Option<&Metadata>) -> io::Result<NamedTe
     if !fs::metadata(folder)?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
     }
-    signals::watch();
     let mut builder = Builder::new();
     builder.prefix(".oriole-").suffix(".tmp");
     platform::set_permissions(&mut builder);
     // Drop the message, which contains the temporary name.
-    let temporary = signals::created(|| builder.tempfile_in(folder)).map_err(|error| io::Error::from(error.kind()))?;
+    let temporary = builder.tempfile_in(folder).map_err(|error| io::Error::from(error.kind()))?;
     if let Some(found) = found {
         temporary.as_file().set_permissions(found.permissions())?;
     }
@@ -137,82 +140,3 @@ mod platform {
 }
 
 use platform::can_stand_in;
-
-/// Whether the terminal shows a line about progress.
-pub static HAS_LINE: AtomicBool = AtomicBool::new(false);
-/// Returns to the start of the line on the terminal and clears it.
-pub const CLEAR_LINE: &str = "\r\x1b[K";
-
-/// Removes temporary files and the line about progress when a signal terminates the program.
-#[cfg(unix)]
-pub mod signals {
-    use std::io::{self, Write};
-    use std::path::PathBuf;
-    use std::sync::atomic::Ordering;
-    use std::sync::{Mutex, Once, PoisonError};
-    use std::{fs, thread};
-
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    use signal_hook::iterator::Signals;
-    use signal_hook::low_level::emulate_default_handler;
-    use tempfile::NamedTempFile;
-
-    use super::{CLEAR_LINE, HAS_LINE};
-
-    static WATCHING: Once = Once::new();
-    /// Temporary files that may exist.
-    static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-    /// Installs handlers that remove temporary files and the line about progress before a signal terminates the program. Ignored signals
-    /// (as with `nohup`) stay ignored.
-    pub fn watch() {
-        WATCHING.call_once(|| {
-            let ignored = ignored();
-            let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-            let Ok(mut signals) = Signals::new(wanted) else { return };
-            // If no thread can be created, uninstall the handlers: signals would otherwise be recorded and never terminate the program.
-            let handle = signals.handle();
-            let watcher = thread::Builder::new().name("signals".to_owned()).spawn(move || {
-                for signal in signals.forever() {
-                    let files = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
-                    files.iter().for_each(|file| drop(fs::remove_file(file)));
-                    if HAS_LINE.load(Ordering::Relaxed) {
-                        let _ = io::stderr().lock().write_all(CLEAR_LINE.as_bytes());
-                    }
-                    let _ = emulate_default_handler(signal);
-                }
-            });
-            if watcher.is_err() {
-                handle.close();
-            }
-        });
-    }
-
-    /// Creates a file and registers it. No signal is handled between the two.
-    pub fn created(create: impl FnOnce() -> io::Result<NamedTempFile>) -> io::Result<NamedTempFile> {
-        let mut files = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = create()?;
-        files.push(file.path().to_path_buf());
-        Ok(file)
-    }
-
-    /// Returns the signals that the program ignored at its start; bit `n` is signal `n + 1`.
-    fn ignored() -> u64 {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
-    }
-}
-
-#[cfg(not(unix))]
-pub mod signals {
-    use std::io;
-
-    use tempfile::NamedTempFile;
-
-    pub fn watch() {}
-
-    pub fn created(create: impl FnOnce() -> io::Result<NamedTempFile>) -> io::Result<NamedTempFile> {
-        create()
-    }
-}

@@ -2,10 +2,9 @@
 //! input files, files done and the time left.
 //!
 //! The line is written on standard error if that is a terminal, over itself, and removed at the end, so that messages and pipes never
-//! contain it. A thread writes it, because one function can take long. It is also removed when a signal ends the program.
+//! contain it. A thread writes it, because one function can take long. It is also removed when a signal ends the program, at the next update.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -13,12 +12,14 @@ use std::time::{Duration, Instant};
 
 use oriole_driver::{Hooks, Progress};
 
-use crate::output::{CLEAR_LINE as CLEAR, HAS_LINE, signals};
+use crate::output::signals::EndDelay;
 
 /// Time before the line appears.
 const QUIET: Duration = Duration::from_secs(2);
 /// Time between two lines.
 const INTERVAL: Duration = Duration::from_millis(200);
+/// Returns to the start of the line on the terminal and clears it.
+const CLEAR: &str = "\r\x1b[K";
 /// Longest function name in the line, in characters.
 const LONGEST_NAME: usize = 30;
 
@@ -95,11 +96,22 @@ impl ProgressLine {
         if !io::stderr().is_terminal() {
             return None;
         }
-        signals::watch();
-        Some(ProgressLine::with(QUIET, |text| {
-            HAS_LINE.store(text != CLEAR, Ordering::Relaxed);
+        // While the line is on the terminal, a signal does not end the program.
+        let delay: Mutex<Option<EndDelay>> = Mutex::new(None);
+        Some(ProgressLine::with(QUIET, move |text| {
+            let mut delay = delay.lock().unwrap_or_else(PoisonError::into_inner);
+            if text != CLEAR {
+                delay.get_or_insert_with(EndDelay::new);
+            }
             // Work does not fail because its progress cannot be shown.
             let _ = io::stderr().lock().write_all(text.as_bytes());
+            let is_last = text != CLEAR && delay.as_ref().is_some_and(EndDelay::is_end_requested);
+            if is_last {
+                let _ = io::stderr().lock().write_all(CLEAR.as_bytes());
+            }
+            if is_last || text == CLEAR {
+                *delay = None;
+            }
         }))
     }
 

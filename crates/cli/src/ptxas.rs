@@ -10,7 +10,7 @@ mod print;
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 
 use cache::{Cache, Lookup};
 use oriole_ptxas::{CallOutcome, Message, MessageKind, ProgramCache, TOOL, file_name};
@@ -24,7 +24,9 @@ const PROGRAM: guard::Program = guard::Program { name: "ptxas (Oriole)", prefix:
 fn main() -> ExitCode {
     guard::run(&PROGRAM, || {
         guard::provoke();
-        print::finish(call(), FAILURE)
+        let code = print::finish(call(), FAILURE);
+        // Ends the process here: the main thread would first wait for the end of this thread and free its stack.
+        process::exit(if code == ExitCode::SUCCESS { 0 } else { FAILURE.into() })
     })
 }
 

@@ -74,6 +74,7 @@ pub fn compile_function(input: FunctionInput<'_>) -> FunctionOutcome {
 fn run_all_passes(state: &mut FunctionState<'_>) -> Result<(), Vec<FunctionError>> {
     run_stage(Stage::Optimize, state)?;
     if !state.is_stopped {
+        state.delete_unused_insts();
         search::run(state)?;
         stop_after_search(state);
     }

@@ -2,7 +2,7 @@
 //!
 //! A [`SchedulePlan`] is a choice of scheduler backend and mode. Usually a function has one plan: the one that the options give, or one with
 //! the backend that was fastest in measurements for this kind of code. With the backend `auto`, the [`search`](crate::search) runs register
-//! allocation and phase 110 for several plans, and keeps the result with the best [`score`]. The number of plans to try depends only on the
+//! allocation and phase 110 for several plans, and keeps the result with the best [`Score`]. The number of plans to try depends only on the
 //! options and the function, never on elapsed time, so that the same input gives the same bytes.
 //!
 //! **Occupancy.** Before allocation, the register budget keeps as many warps resident as the original order would. If that budget is too
@@ -25,7 +25,7 @@ use oriole_sched::calls::CallCosts;
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
 use oriole_sched::occupancy_tradeoff::ReducedOccupancy;
 use oriole_sched::resource::ResourceCosts;
-use oriole_sched::score::{Score, score};
+use oriole_sched::score::{BlockTimes, Score};
 
 use crate::code_kind::{CodeKind, DEFAULT_BACKEND};
 use crate::options::{BackendChoice, Options, ScheduleModeChoice, Scheduling};
@@ -227,13 +227,15 @@ pub fn after_allocation(
 
 /// Returns the score of a scheduled function, an estimate of its execution time for comparison with other schedules of the same function.
 pub fn schedule_score(function: &Function, allocation: &Allocation, context: ScheduleContext<'_>) -> Score {
-    score_with_registers(function, allocation.registers_used, context)
+    score_by_registers(function, context)(allocation.registers_used)
 }
 
-/// Returns the score that a scheduled function would have if it used this number of registers, which determines its resident warps.
-pub fn score_with_registers(function: &Function, registers: u32, context: ScheduleContext<'_>) -> Score {
+/// Returns a function from a number of registers, which determines the number of resident warps, to the score that a scheduled function would
+/// have if it used this number.
+pub fn score_by_registers(function: &Function, context: ScheduleContext<'_>) -> impl Fn(u32) -> Score {
     let &Hardware { model, machine, rates, .. } = context.hardware;
-    score(function, model, &ResourceCosts::from_rates(rates, machine), warps_with_registers(registers, context.launch, machine))
+    let times = BlockTimes::of_function(function, model, &ResourceCosts::from_rates(rates, machine));
+    move |registers| times.score(warps_with_registers(registers, context.launch, machine))
 }
 
 /// Returns the number of resident warps per hardware scheduler with the registers of an allocation.

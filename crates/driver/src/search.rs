@@ -129,7 +129,7 @@ fn register_target_for_more_blocks(allocated: &FunctionState<'_>) -> Option<i32>
     if resident_blocks::exceeds_limit_for_more_blocks(allocated.schedule_stats.least_live, target) {
         return None;
     }
-    let score = |registers| schedule::score_with_registers(&allocated.function, registers, allocated.schedule_context());
+    let score = schedule::score_by_registers(&allocated.function, allocated.schedule_context());
     let could_save_time = resident_blocks::could_save_time(target, allocated.allocation.as_ref()?, score);
     could_save_time.then_some(target)
 }

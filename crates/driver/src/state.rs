@@ -164,6 +164,14 @@ impl<'a> FunctionState<'a> {
         }
     }
 
+    /// Deletes the instructions of the function that are in no block, so that copies of the function are smaller. Does nothing if requested
+    /// records refer to instructions by number.
+    pub fn delete_unused_insts(&mut self) {
+        if !self.options().reports.decisions && self.register_definitions.is_empty() {
+            self.function.delete_unused_insts();
+        }
+    }
+
     /// Returns the options of the compilation.
     pub fn options(&self) -> &'a Options {
         self.input.options

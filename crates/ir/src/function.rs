@@ -34,7 +34,7 @@ pub struct BlockData {
 }
 
 /// A function.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Function {
     /// Its name.
     pub name: String,
@@ -60,6 +60,33 @@ pub struct Function {
     pub frame_align: u32,
     /// The operands of all instructions; each instruction refers to a range of this list.
     pub(crate) operands: Vec<Operand>,
+}
+
+impl Clone for Function {
+    fn clone(&self) -> Function {
+        let mut insts = IndexVec::new();
+        insts.reserve(with_room(self.insts.len()));
+        self.insts.iter().for_each(|data| _ = insts.push(data.clone()));
+        let mut operands = Vec::with_capacity(with_room(self.operands.len()));
+        operands.extend_from_slice(&self.operands);
+        Function {
+            name: self.name.clone(),
+            values: self.values.clone(),
+            insts,
+            blocks: self.blocks.clone(),
+            layout: self.layout.clone(),
+            accesses: self.accesses.clone(),
+            symbols: self.symbols.clone(),
+            operands,
+            ..*self
+        }
+    }
+}
+
+/// Returns the capacity for a table with `length` elements that may grow a little before it has to be moved. Most copies of a function are
+/// made for a pass that adds instructions.
+pub(crate) fn with_room(length: usize) -> usize {
+    length + length / 4
 }
 
 impl Function {

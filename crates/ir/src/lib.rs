@@ -19,6 +19,7 @@
 
 pub mod analysis;
 mod builder;
+mod compact;
 mod function;
 mod ids;
 mod instruction;

@@ -21,7 +21,7 @@ pub fn generate(table: &Table, properties: &[Properties], widths: &[WidthLine]) 
     mnemonics(&mut out, &instructions);
     symbol_table(&mut out, &symbols);
     let mut writer = Writer { symbols: &symbols, first_field: 0 };
-    let (mut fields, mut forms, mut ranges) = (String::new(), String::new(), String::new());
+    let (mut fields, mut forms, mut filters, mut ranges) = (String::new(), String::new(), String::new(), String::new());
     let (mut field_count, mut form_count) = (0, 0);
     for (number, instruction) in instructions.iter().enumerate() {
         writer.first_field = field_count;
@@ -51,12 +51,14 @@ pub fn generate(table: &Table, properties: &[Properties], widths: &[WidthLine]) 
         by_priority.sort_by_key(|form| Reverse(priority(form)));
         for form in by_priority {
             writer.form(&mut forms, number, instruction, form);
+            writer.filter(&mut filters, instruction, form);
             form_count += 1;
         }
         let _ = writeln!(ranges, "({start},{form_count}),");
     }
     let _ = writeln!(out, "pub(crate) static FIELDS:[FieldSpec;{field_count}]=[\n{fields}];");
     let _ = writeln!(out, "pub(crate) static FORMS:[Form;{form_count}]=[\n{forms}];");
+    let _ = writeln!(out, "pub(crate) static FORM_FILTERS:[FormFilter;{form_count}]=[\n{filters}];");
     let _ = writeln!(out, "pub(crate) static FORMS_OF:[(u16,u16);{}]=[\n{ranges}];", instructions.len());
     property_table(&mut out, &instructions, properties)?;
     let mnemonics: Vec<&str> = instructions.iter().map(|instruction| instruction.mnemonic.as_str()).collect();
@@ -197,15 +199,28 @@ impl Writer<'_> {
         let _ = writeln!(
             out,
             "Form{{opcode:OPCODES[{number}],targets:{:#x},mask:{mask:#x},value:{value:#x},default:{default:#x},carried:{carried:#x},excluded:{excluded},guard:GuardKind::{guard},\
-             sets_read_barrier:{},sets_write_barrier:{},priority:{priority},printed:{:#x},required:{:#x},modifiers:{},operands:&[{}],place:{:?}}},",
+             sets_read_barrier:{},sets_write_barrier:{},priority:{priority},modifiers:{},operands:&[{}],place:{:?}}},",
             form.targets,
             !form.never_read_barrier,
             !form.never_write_barrier,
-            self.printed_modifiers(instruction, form),
-            self.required_modifiers(form),
             self.pieces(&form.modifiers),
             operands.join(","),
             form.place
+        );
+    }
+
+    /// Appends the Rust code of the filter that excludes a form for most instructions that do not fit it.
+    fn filter(&self, out: &mut String, instruction: &Instruction, form: &Form) {
+        let least = form.operands.iter().filter(|slot| slot.optional.is_none()).count();
+        let kinds = form.operands.iter().take(FILTERED_OPERANDS).enumerate();
+        let kinds = kinds.fold(0u64, |kinds, (place, slot)| kinds | operand_kind(&slot.core) << (4 * place));
+        let _ = writeln!(
+            out,
+            "FormFilter{{printed:{:#x},required:{:#x},kinds:{kinds:#x},targets:{:#x},most_operands:{},least_operands:{least}}},",
+            self.printed_modifiers(instruction, form),
+            self.required_modifiers(form),
+            form.targets,
+            form.operands.len(),
         );
     }
 
@@ -299,6 +314,27 @@ impl Writer<'_> {
             })
             .collect();
         format!("BracketPart{{terms:&[{}],suffixes:{}}}", terms.join(","), self.pieces(&part.suffixes))
+    }
+}
+
+/// Number of operands whose kinds are in the filter of a form.
+const FILTERED_OPERANDS: usize = 16;
+
+/// Returns the code of an operand kind in the filter of a form: 0 if an operand of any kind may fit. `OperandValue::kind_code` in the crate
+/// `oriole-isa` has the same codes.
+fn operand_kind(core: &Core) -> u64 {
+    match core {
+        Core::Register(file, _) => match file {
+            RegFile::General => 1,
+            RegFile::Uniform => 2,
+            RegFile::Predicate => 3,
+            RegFile::UniformPredicate => 4,
+            RegFile::Convergence => 5,
+            RegFile::Scoreboard => 6,
+        },
+        Core::Number(..) => 7,
+        Core::Address(_, parts) => 8 + parts.len().min(7) as u64,
+        Core::RegisterAndNumber(..) | Core::Literal(_) | Core::Field(_) => 0,
     }
 }
 

@@ -142,6 +142,24 @@ pub enum OperandValue {
     Address(Box<Address>),
 }
 
+impl OperandValue {
+    /// Returns the code of the kind of operand in the filters of forms ([`crate::table::FormFilter`]), from 1 to 15. The generator of the table
+    /// (`oriole-isa-table`) has the same codes.
+    pub(crate) fn kind_code(&self) -> u64 {
+        match self {
+            OperandValue::Register(RegFile::General, _) => 1,
+            OperandValue::Register(RegFile::Uniform, _) => 2,
+            OperandValue::Register(RegFile::Predicate, _) => 3,
+            OperandValue::Register(RegFile::UniformPredicate, _) => 4,
+            OperandValue::Register(RegFile::Convergence, _) => 5,
+            OperandValue::Register(RegFile::Scoreboard, _) => 6,
+            // Addresses with different numbers of brackets are of different kinds.
+            OperandValue::Address(address) => 8 + address.parts.len().min(7) as u64,
+            _ => 7,
+        }
+    }
+}
+
 /// A number in the operand of a branch. The form determines whether it is a plain number or an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BranchNumber {

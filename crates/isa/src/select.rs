@@ -25,8 +25,8 @@ use crate::alias;
 use crate::decode::read;
 use crate::encodings::table_set;
 use crate::fill::Filler;
-use crate::instruction::{Instruction, Operand, OperandValue};
-use crate::table::{Core, Form, FormId, Piece, Slot, Symbol};
+use crate::instruction::Instruction;
+use crate::table::{Form, FormFilter, FormId, Piece, Symbol};
 
 /// The reason why an instruction has no encoding on a target.
 #[derive(Clone, PartialEq, Debug)]
@@ -126,43 +126,48 @@ fn kept(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
     Some((id, word ^ instruction.residue))
 }
 
-/// Returns whether a slot could hold an operand judging by kind and register file alone. A cheap test that avoids most calls of
-/// [`Filler::run`].
-fn kinds_agree((slot, operand): (&Slot, &Operand)) -> bool {
-    match (&slot.core, &operand.value) {
-        (Core::Register(file, _), OperandValue::Register(given, _)) => file == given,
-        (Core::Register(..), _) => false,
-        (Core::Address(word, parts), OperandValue::Address(address)) => *word == address.word && parts.len() == address.parts.len(),
-        (Core::Address(..), _) => false,
-        (Core::Number(..), OperandValue::Register(..) | OperandValue::Address(_)) => false,
-        _ => true,
-    }
-}
-
-/// Returns whether a form accepts this number of operands.
-fn takes_as_many(form: &Form, count: usize) -> bool {
-    count <= form.operands.len() && form.operands.iter().filter(|slot| slot.optional.is_none()).count() <= count
-}
-
-/// A Bloom filter of the modifiers of an instruction. It excludes most forms of the mnemonic without a comparison of the modifiers.
-struct ModifierFilter {
-    /// The bits of the modifiers.
+/// The facts about an instruction that exclude most forms of its mnemonic without a look at the form itself.
+struct InstructionFilter {
+    /// The bit of the target.
+    target: u32,
+    /// A Bloom filter of the modifiers.
     given: u64,
-    /// The bits of those that a form has to list; none if a modifier names a value without a spelling, which no form lists.
+    /// The modifiers that a form has to list; none if a modifier names a value without a spelling, which no form lists.
     listed: u64,
+    /// Number of operands.
+    operands: usize,
+    /// Kinds of the first 16 operands, four bits each.
+    kinds: u64,
 }
 
-impl ModifierFilter {
-    /// Returns the filter over the modifiers of an instruction.
-    fn new(modifiers: &[Symbol]) -> ModifierFilter {
+impl InstructionFilter {
+    /// Returns the filter of an instruction for a target.
+    fn new(instruction: &Instruction, target: Target) -> InstructionFilter {
+        let modifiers = &instruction.modifiers;
         let given = modifiers.iter().fold(0, |set, symbol| set | 1 << (symbol.0 & 63));
         let has_unlisted = modifiers.iter().any(|symbol| symbol.invalid_value().is_some());
-        ModifierFilter { given, listed: if has_unlisted { 0 } else { given } }
+        let kinds = instruction.operands.iter().take(16).enumerate();
+        InstructionFilter {
+            target: table_set(target),
+            given,
+            listed: if has_unlisted { 0 } else { given },
+            operands: instruction.operands.len(),
+            kinds: kinds.fold(0, |kinds, (place, operand)| kinds | operand.value.kind_code() << (4 * place)),
+        }
     }
 
-    /// Returns whether a form may take the modifiers; if not, it cannot hold the instruction.
-    fn may_fit(&self, form: &Form) -> bool {
-        self.listed & !form.printed == 0 && form.required & !self.given == 0
+    /// Returns whether a form may hold the instruction. Operands are compared only if the instruction has all operands of the form.
+    fn may_fit(&self, form: &FormFilter) -> bool {
+        /// Returns the lowest bit of each four bits of which any is set.
+        fn nonzero(codes: u64) -> u64 {
+            (codes | codes >> 1 | codes >> 2 | codes >> 3) & 0x1111_1111_1111_1111
+        }
+        let (most, least) = (usize::from(form.most_operands), usize::from(form.least_operands));
+        form.targets & self.target != 0
+            && self.listed & !form.printed == 0
+            && form.required & !self.given == 0
+            && (least..=most).contains(&self.operands)
+            && (self.operands < most || nonzero(self.kinds ^ form.kinds) & nonzero(form.kinds) == 0)
     }
 }
 
@@ -173,16 +178,9 @@ fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> 
         return None;
     }
     let mut assumed: Option<(FormId, u128)> = None;
-    let target = table_set(target);
-    let modifiers = ModifierFilter::new(&instruction.modifiers);
-    for id in instruction.opcode.forms() {
+    let filter = InstructionFilter::new(instruction, target);
+    for id in instruction.opcode.forms().filter(|id| filter.may_fit(id.filter())) {
         let form = id.form();
-        if form.targets & target == 0 || !modifiers.may_fit(form) || !takes_as_many(form, instruction.operands.len()) {
-            continue;
-        }
-        if instruction.operands.len() == form.operands.len() && !form.operands.iter().zip(&instruction.operands).all(kinds_agree) {
-            continue;
-        }
         let Some(filled) = Filler::new(form).run(form, instruction) else { continue };
         let found = (id, filled.word ^ instruction.residue);
         if !filled.assumed {

@@ -200,6 +200,12 @@ impl FormId {
         &FORMS[usize::from(self.0)]
     }
 
+    /// Returns the filter of the form.
+    #[inline]
+    pub(crate) fn filter(self) -> &'static FormFilter {
+        &FORM_FILTERS[usize::from(self.0)]
+    }
+
     /// Returns all forms.
     pub fn all() -> impl Iterator<Item = FormId> {
         (0..FORMS.len() as u16).map(FormId)
@@ -270,10 +276,6 @@ pub struct Form {
     /// Number that grows with the constraints of the form; of the forms that match an instruction the one with the highest priority is
     /// used.
     pub priority: u16,
-    /// A Bloom filter of the modifiers that an instruction of the form may have: bit `symbol.number() % 64` is set for each of them.
-    pub printed: u64,
-    /// The filter of the modifiers that every instruction of the form has.
-    pub required: u64,
     /// Modifiers of the mnemonic, in the order in which they are printed.
     pub modifiers: &'static [Piece],
     /// Operands in the order in which they are printed.
@@ -288,6 +290,24 @@ impl Form {
     pub(crate) fn excludes(&self, word: u128) -> bool {
         self.excluded.is_some_and(|(mask, value)| word & mask == value)
     }
+}
+
+/// What most instructions that do not fit a form are excluded by. The filters of all forms are in a table of their own, because the forms of
+/// a mnemonic with their operands take many times as much memory, which would have to be read for each instruction.
+#[derive(Debug)]
+pub(crate) struct FormFilter {
+    /// A Bloom filter of the modifiers that an instruction of the form may have: bit `symbol.number() % 64` is set for each of them.
+    pub printed: u64,
+    /// The filter of the modifiers that every instruction of the form has.
+    pub required: u64,
+    /// Kinds of the first 16 operands, four bits each ([`crate::instruction::OperandValue::kind_code`]); 0 for an operand of several kinds.
+    pub kinds: u64,
+    /// The targets that have the form, one bit each.
+    pub targets: u32,
+    /// Number of operands.
+    pub most_operands: u8,
+    /// Number of operands that are not optional.
+    pub least_operands: u8,
 }
 
 /// One element of a modifier list.

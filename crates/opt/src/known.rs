@@ -77,6 +77,11 @@ impl<'a> OperandFacts<'a> {
             OperandKind::Integer(number) => Some(number as u32),
             OperandKind::Zero(RegFile::General | RegFile::Uniform) => Some(0),
             OperandKind::Value(part) => {
+                // Most values are results of other instructions, of which nothing is known.
+                let definition = self.function.insts[self.definitions.definition_of(part.value)?].op;
+                if self.assumed.is_none() && !may_have_constant_result(definition) {
+                    return None;
+                }
                 if part.count == 1
                     && let Some(KnownWord::Integer(number)) = self.definitions.known_content(self.function, part)
                 {
@@ -316,6 +321,17 @@ impl<'a> OperandFacts<'a> {
                 }
             }
             _ => any,
+        }
+    }
+}
+
+/// Returns whether [`OperandFacts::word`] may find a constant for a result of this operation: those of copies, and of
+/// [`OperandFacts::constant_word_of_result`].
+fn may_have_constant_result(op: Op) -> bool {
+    match op {
+        Op::Pseudo(pseudo) => matches!(pseudo, Pseudo::Copy | Pseudo::Pack),
+        Op::Machine(opcode) => {
+            matches!(opcode, Opcode::MOV | Opcode::UMOV | Opcode::LOP3 | Opcode::ULOP3 | Opcode::IADD3 | Opcode::UIADD3)
         }
     }
 }

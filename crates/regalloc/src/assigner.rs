@@ -140,9 +140,10 @@ impl<'a> RegisterAssigner<'a> {
         Ok(())
     }
 
-    /// Makes values of the current register file prefer registers in banks that avoid bank conflicts ([`crate::banks`]).
-    pub fn prefer_conflict_free_banks(&mut self) {
-        choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
+    /// Makes values of the current register file prefer registers in banks that avoid bank conflicts ([`crate::banks`]). Returns whether any
+    /// value has a preference.
+    pub fn prefer_conflict_free_banks(&mut self) -> bool {
+        choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow)
     }
 
     /// Returns a copy of this state for `function`, which must be a copy of this state's function.

@@ -47,8 +47,9 @@ struct BankConflictEdge {
     weight: u64,
 }
 
-/// Chooses a preferred register bank for each web of the general registers, and stores it in the hints.
-pub(crate) fn choose_banks(hints: &mut CoalescingHints, function: &Function, liveness: &FileLiveness, flow: &ControlFlowAndLoops) {
+/// Chooses a preferred register bank for each web of the general registers that may have bank conflicts, and stores it in the hints. Returns
+/// whether there is such a web.
+pub(crate) fn choose_banks(hints: &mut CoalescingHints, function: &Function, liveness: &FileLiveness, flow: &ControlFlowAndLoops) -> bool {
     let mut edges: Vec<BankConflictEdge> = Vec::new();
     for &block in &function.layout {
         let weight = ASSUMED_TRIP_COUNT.pow(flow.loops.depth(block).min(MAX_WEIGHTED_LOOP_DEPTH));
@@ -57,7 +58,7 @@ pub(crate) fn choose_banks(hints: &mut CoalescingHints, function: &Function, liv
         }
     }
     if edges.is_empty() {
-        return;
+        return false;
     }
     let graph = BankConflictGraph::new(&edges, function.values.len());
     let mut order: Vec<(u64, Value)> =
@@ -91,6 +92,7 @@ pub(crate) fn choose_banks(hints: &mut CoalescingHints, function: &Function, liv
     for (_, web) in order {
         hints.set_preferred_bank(web, banks[web.position()]);
     }
+    true
 }
 
 /// Adds an edge to `edges` for each pair of webs (sets of related values) whose values an instruction of the arithmetic units reads from

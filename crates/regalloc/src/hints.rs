@@ -233,6 +233,11 @@ impl CoalescingHints {
         self.nodes[root].prefers_odd = prefers_odd;
     }
 
+    /// Removes the preferred register banks of all webs (sets of related values).
+    pub fn forget_preferred_banks(&mut self) {
+        self.nodes.iter_mut().for_each(|node| node.prefers_odd = None);
+    }
+
     /// Returns the web (set of related values) of a value, by its root, with the offset of the value from the root.
     fn web_of(&mut self, value: Value) -> WebMember {
         let (root, offset) = self.find_root(value);

@@ -127,16 +127,29 @@ pub fn allocate(function: &mut Function, env: &AllocationEnvironment) -> Result<
     assigner.start_register_file(RegFile::General)?;
     // Bank preferences may break up aligned pairs of free registers that tuples need. If they cost allocation units, spill code or
     // instructions, the allocation without them is used.
-    let mut banked_function = assigner.function.clone();
-    let mut banked = assigner.clone_for_function(&mut banked_function);
-    banked.prefer_conflict_free_banks();
-    let with_banks = allocate_general_registers(banked);
-    if let Ok(allocation) = &with_banks
-        && allocation.registers_used + HIDDEN_REGISTERS <= MAX_REGISTERS_WITHOUT_COMPARISON.min(env.full_occupancy_registers)
-    {
-        *function = banked_function;
-        return with_banks;
+    if !assigner.prefer_conflict_free_banks() {
+        return allocate_general_registers(assigner);
     }
+    let fewest_registers = assigner.inputs.liveness.pressure.iter().copied().max().unwrap_or(0);
+    let fewest_instructions = machine_instruction_count(assigner.function);
+    let units = |registers: u32| (registers + HIDDEN_REGISTERS).div_ceil(env.register_unit);
+    let spills = |allocation: &Allocation| allocation.spill_store_bytes + allocation.spill_load_bytes;
+    let mut banked_function = assigner.function.clone();
+    let with_banks = allocate_general_registers(assigner.clone_for_function(&mut banked_function));
+    if let Ok(allocation) = &with_banks {
+        let is_cheap = allocation.registers_used + HIDDEN_REGISTERS <= MAX_REGISTERS_WITHOUT_COMPARISON.min(env.full_occupancy_registers);
+        // No allocation has fewer allocation units, spill code or instructions, so a comparison is not necessary.
+        let is_least = || {
+            spills(allocation) == 0
+                && units(allocation.registers_used) <= units(fewest_registers)
+                && banked_function.inst_count() <= fewest_instructions
+        };
+        if is_cheap || is_least() {
+            *function = banked_function;
+            return with_banks;
+        }
+    }
+    assigner.hints.forget_preferred_banks();
     let without_banks = match (allocate_general_registers(assigner), &with_banks) {
         (Ok(allocation), _) => allocation,
         // Bank preferences make the difference between spills, which are forbidden, and none.
@@ -146,11 +159,9 @@ pub fn allocate(function: &mut Function, env: &AllocationEnvironment) -> Result<
         }
         (Err(error), _) => return Err(error),
     };
-    let units = |allocation: &Allocation| (allocation.registers_used + HIDDEN_REGISTERS).div_ceil(env.register_unit);
-    let spills = |allocation: &Allocation| allocation.spill_store_bytes + allocation.spill_load_bytes;
     match with_banks {
         Ok(allocation)
-            if units(&allocation) <= units(&without_banks)
+            if units(allocation.registers_used) <= units(without_banks.registers_used)
                 && spills(&allocation) <= spills(&without_banks)
                 && banked_function.inst_count() <= function.inst_count() =>
         {
@@ -159,6 +170,13 @@ pub fn allocate(function: &mut Function, env: &AllocationEnvironment) -> Result<
         }
         _ => Ok(without_banks),
     }
+}
+
+/// Returns the number of instructions that are no pseudo operations. The allocation of the general registers adds moves and spill code to
+/// them, and deletes none.
+fn machine_instruction_count(function: &Function) -> usize {
+    let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
+    insts.filter(|&&inst| function.insts[inst].op.machine().is_some()).count()
 }
 
 /// Assigns the general registers, which are allocated last, and deletes the pseudo operations. Returns the resources that the function uses

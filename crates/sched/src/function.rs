@@ -171,6 +171,7 @@ impl ChunkCode {
         push: impl Fn(&mut SchedCode, Inst),
     ) -> ChunkCode {
         let mut ranges = Vec::with_capacity(blocks.len());
+        code.reserve(blocks.iter().map(|&block| function.blocks[block].insts.len()).sum());
         for &block in blocks {
             let start = code.items.len();
             for &inst in &function.blocks[block].insts {

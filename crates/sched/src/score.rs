@@ -77,27 +77,53 @@ fn issue_cycles_with_conflicts(items: &[Item], conflict_cycles: i32) -> f64 {
     f64::from(items.iter().filter(|item| item.opcode.is_some()).count() as i32 + conflict_cycles)
 }
 
-/// Returns the score of a function on physical registers, with `warps` resident warps per warp scheduler.
-pub fn score(function: &Function, model: &Model, costs: &ResourceCosts, warps: u32) -> Score {
-    let flow = ControlFlow::compute(function);
-    let loops = Loops::compute(function, &flow);
-    // Start at one cycle, so that the geometric mean of an empty function is not zero.
-    let mut score = Score { alone: 1.0, shared: 1.0 };
-    let mut builder = GraphBuilder::new(model, from_machine::empty().registers());
-    let products = ProductRegisters::find_in_allocated_code(function);
-    for &block in &function.layout {
+/// The estimated times of the blocks of a function on physical registers, from which the score follows for any number of resident warps.
+#[derive(Clone, Debug)]
+pub struct BlockTimes(Vec<BlockTime>);
+
+/// The estimated time of one block.
+#[derive(Clone, Copy, Debug)]
+struct BlockTime {
+    /// Estimated number of executions of the block.
+    executions: f64,
+    /// Number of cycles of one execution by a lone warp.
+    alone: f64,
+    /// Number of cycles for which one execution occupies its busiest unit.
+    busiest_unit_cycles: f64,
+}
+
+impl BlockTimes {
+    /// Estimates the times of the blocks of a function on physical registers.
+    pub fn of_function(function: &Function, model: &Model, costs: &ResourceCosts) -> BlockTimes {
+        let flow = ControlFlow::compute(function);
+        let loops = Loops::compute(function, &flow);
+        let mut builder = GraphBuilder::new(model, from_machine::empty().registers());
+        let products = ProductRegisters::find_in_allocated_code(function);
+        let mut times = Vec::with_capacity(function.layout.len());
         let mut code = from_machine::empty();
-        function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_allocated_inst(&mut code, function, &products, inst));
-        let (mut length, mut conflicts) = (0, 0);
-        for region in code.regions(0..code.items.len(), MAX_REGION_INSTRUCTIONS) {
-            let graph = builder.build(&code, region);
-            let region = measure_allocated_region(&code, &graph, costs);
-            // Later code waits for the last issue of the region or for its results; the estimate takes the mean of both times.
-            length += (region.exit_cycle + region.length.done) / 2;
-            conflicts += region.conflict_cycles as i32;
+        for &block in &function.layout {
+            code.clear();
+            function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_allocated_inst(&mut code, function, &products, inst));
+            let (mut length, mut conflicts) = (0, 0);
+            for region in code.regions(0..code.items.len(), MAX_REGION_INSTRUCTIONS) {
+                let graph = builder.build(&code, region);
+                let region = measure_allocated_region(&code, &graph, costs);
+                // Later code waits for the last issue of the region or for its results; the estimate takes the mean of both times.
+                length += (region.exit_cycle + region.length.done) / 2;
+                conflicts += region.conflict_cycles as i32;
+            }
+            let busiest_unit_cycles = busiest_unit_cycles(&code.items, costs).max(issue_cycles_with_conflicts(&code.items, conflicts));
+            let alone = f64::from(length).max(busiest_unit_cycles);
+            times.push(BlockTime { executions: LOOP_MODEL.executions(loops.depth(block)), alone, busiest_unit_cycles });
         }
-        let busiest_unit_cycles = busiest_unit_cycles(&code.items, costs).max(issue_cycles_with_conflicts(&code.items, conflicts));
-        score.add(LOOP_MODEL.executions(loops.depth(block)), f64::from(length).max(busiest_unit_cycles), busiest_unit_cycles, warps);
+        BlockTimes(times)
     }
-    score
+
+    /// Returns the score of the function with `warps` resident warps per warp scheduler.
+    pub fn score(&self, warps: u32) -> Score {
+        // Start at one cycle, so that the geometric mean of an empty function is not zero.
+        let mut score = Score { alone: 1.0, shared: 1.0 };
+        self.0.iter().for_each(|time| score.add(time.executions, time.alone, time.busiest_unit_cycles, warps));
+        score
+    }
 }

@@ -21,6 +21,7 @@ pub mod control_flow;
 mod machine_code;
 pub mod reasons;
 mod reg_access;
+mod register_table;
 pub mod reuse;
 pub mod stalls;
 pub mod waits;

@@ -131,7 +131,8 @@ fn byte_sources_of_result(known: OperandFacts<'_>, function: &Function, inst: In
         (Opcode::LOP3, [Symbol::LUT], [a, b, _, table, never])
             if table.integer() == Some(LUT_AND) && *never == Operand::PT.inverted_predicate() =>
         {
-            let mask = known.word(b)?;
+            let is_of_bytes = |mask: &u32| mask.to_le_bytes().iter().all(|byte| matches!(byte, 0 | 0xff));
+            let mask = known.word(b).filter(is_of_bytes)?;
             let bytes = of(a);
             let byte = |at: usize| match mask >> (8 * at) & 0xff {
                 0 => Some(ByteSource::Zero),

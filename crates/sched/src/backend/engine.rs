@@ -30,7 +30,7 @@ use super::reason::Reason;
 use super::schedule::{Schedule, ScheduleDecision, SearchOutcome};
 use super::settings::{AllocationStage, ScheduleMode};
 use super::strategy::Region;
-use super::weighted::registers::{BudgetedGroups, LiveRegisterCounter};
+use super::weighted::registers::{BudgetedGroups, KnownChanges, LiveRegisterCounter};
 use super::weighted::view::Direction;
 use crate::code::Item;
 use crate::pressure::{PressureCounts, PressureTracker};
@@ -307,8 +307,8 @@ impl<'a> OrderMeter<'a> {
 struct PriorityListScheduler<'a, 'g> {
     /// Critical paths and scoreboard use of the region.
     analysis: &'a RegionAnalysis<'a>,
-    /// The live registers after the issued items; `None` after register allocation.
-    live: Option<LiveRegisterCounter<'g>>,
+    /// The live registers after the issued items, with the changes that ready items would make; `None` after register allocation.
+    live: Option<(LiveRegisterCounter<'g>, KnownChanges)>,
     /// State of the simulated issue pipeline: current cycle, busy units, scoreboards in use.
     clock: Clock<'a>,
     /// For each node, the first cycle in which its operands are available.
@@ -335,7 +335,7 @@ pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&BudgetedGroups>
     let graph = analysis.region.graph;
     let mut engine = PriorityListScheduler {
         analysis,
-        live: groups.map(|groups| LiveRegisterCounter::new(groups, Direction::Forward)),
+        live: groups.map(|groups| (LiveRegisterCounter::new(groups, Direction::Forward), KnownChanges::new(graph.nodes()))),
         clock: Clock::new(analysis.region.costs),
         earliest: graph.start_cycles(),
         unissued_predecessors: graph.predecessor_counts().to_vec(),
@@ -360,7 +360,7 @@ pub(super) fn run(analysis: &RegionAnalysis<'_>, groups: Option<&BudgetedGroups>
             proposal.picks.push(ScheduleDecision { picked: position(best.node), runner_up, reason, cycle: at });
         }
     }
-    proposal.peak = engine.live.as_ref().map_or([0; 4], LiveRegisterCounter::peak);
+    proposal.peak = engine.live.as_ref().map_or([0; 4], |(live, _)| live.peak());
     proposal
 }
 
@@ -398,7 +398,7 @@ impl PriorityListScheduler<'_, '_> {
         window.sort_unstable();
         window.dedup();
         let settings = self.analysis.region.settings;
-        let live = self.live.as_ref().map_or([0; 4], LiveRegisterCounter::counts);
+        let live = self.live.as_ref().map_or([0; 4], |(live, _)| live.counts());
         let saves = self.live.is_some() && (settings.mode == ScheduleMode::ReduceReg || live[0] > settings.budget.scarce_above);
         let mut best: Option<(Candidate, CriterionValues)> = None;
         let mut second: Option<(Candidate, CriterionValues)> = None;
@@ -424,7 +424,7 @@ impl PriorityListScheduler<'_, '_> {
     }
 
     /// Computes the measurements by which a ready item is compared with other ready items.
-    fn candidate(&self, node: u32) -> Candidate {
+    fn candidate(&mut self, node: u32) -> Candidate {
         let (analysis, index) = (self.analysis, node as usize);
         let graph = analysis.region.graph;
         let unit = analysis.unit(node);
@@ -439,7 +439,7 @@ impl PriorityListScheduler<'_, '_> {
                 .take(MAX_EXAMINED_SUCCESSORS)
                 .filter(|edge| self.unissued_predecessors[edge.node as usize] == 1)
                 .count() as u32,
-            pressure_change: self.live.as_ref().map_or([0; 4], |live| live.change(node)),
+            pressure_change: self.live.as_mut().map_or([0; 4], |(live, changes)| changes.of(node, live)),
             last_predecessor_step: self.last_predecessor_step[index],
             sets_scoreboard: analysis.sets_scoreboard[index],
             awaits_scoreboard: self.awaits_scoreboard[index],
@@ -461,8 +461,8 @@ impl PriorityListScheduler<'_, '_> {
         let item = analysis.item(node);
         let at = self.clock.issue(item.class, item.opcode.is_none(), earliest);
         priority.on_issue(analysis, best);
-        if let Some(live) = &mut self.live {
-            live.step(node, &mut |_| {});
+        if let Some((live, changes)) = &mut self.live {
+            changes.step(node, live);
         }
         let mut until = None;
         for edge in graph.successors(node) {

@@ -23,17 +23,16 @@
 //!
 //! The base order takes O(n log n) time for *n* items, the list scheduler O(n) for each size of the window.
 
-use std::collections::BTreeSet;
-
 use super::clock::{Clock, release};
 use super::critical_path::ByCriticalPath;
 use super::engine::{ProposedOrder, RegionAnalysis, engine_reasons, enter_region, peak_of_order, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
-use super::weighted::registers::{BudgetedGroups, LiveRegisterCounter};
+use super::weighted::registers::{BudgetedGroups, KnownChanges, LiveRegisterCounter};
 use super::weighted::view::Direction;
 use crate::code::OrderEffect;
+use crate::graph::Predecessors;
 use crate::pressure::PressureTracker;
 
 /// Sizes, in items, of the window of the list scheduler; all are tried. The window starts at the first item that is not placed.
@@ -154,7 +153,7 @@ struct BaseOrder<'a> {
     /// For each node, whether it is deferred: placed directly before the first item that uses its results.
     deferred: Vec<bool>,
     /// For each node, its predecessors in the dependency graph.
-    predecessors: Vec<Vec<u32>>,
+    predecessors: Predecessors,
     /// For each node, the number of predecessors that are not placed yet.
     left: Vec<u32>,
     /// For each node, whether it is placed.
@@ -171,14 +170,10 @@ impl<'a> BaseOrder<'a> {
     /// Creates the state of a pass, before any item is placed.
     fn new(region: &'a Region<'a>, groups: &'a BudgetedGroups, order: &[u32]) -> BaseOrder<'a> {
         let graph = region.graph;
-        let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); graph.nodes()];
-        for node in 0..graph.nodes() as u32 {
-            graph.successors(node).iter().for_each(|edge| predecessors[edge.node as usize].push(node));
-        }
         BaseOrder {
             region,
             deferred: deferred_nodes(region, groups, order),
-            predecessors,
+            predecessors: Predecessors::new(graph),
             left: graph.predecessor_counts().to_vec(),
             placed: vec![false; graph.nodes()],
             live: LiveRegisterCounter::new(groups, Direction::Forward),
@@ -209,7 +204,7 @@ impl<'a> BaseOrder<'a> {
                 self.place(top);
                 self.place_items_that_free_registers();
             } else {
-                let missing = self.predecessors[top as usize].iter().copied().filter(|&before| !self.placed[before as usize]);
+                let missing = self.predecessors.of(top).iter().copied().filter(|&before| !self.placed[before as usize]);
                 stack.extend(missing);
             }
         }
@@ -253,49 +248,132 @@ fn windowed_order(region: &Region<'_>, groups: &BudgetedGroups, base: &[u32], wi
     let item = |node: u32| &code.items[graph.region.start + node as usize];
     let mut ranks = vec![0_u32; graph.items()];
     base.iter().enumerate().for_each(|(rank, &node)| ranks[node as usize] = rank as u32);
+    // For each rank, the unit of the item; `None` for a pseudo operation.
+    let units: Vec<Option<u8>> = base.iter().map(|&node| item(node).opcode.map(|_| costs.unit_index(item(node).class) as u8)).collect();
     let (mut earliest, mut left, mut clock) = (graph.start_cycles(), graph.predecessor_counts().to_vec(), Clock::new(costs));
     let mut live = LiveRegisterCounter::new(groups, Direction::Forward);
-    let mut ready: BTreeSet<u32> = base.iter().filter(|&&node| left[node as usize] == 0).map(|&node| ranks[node as usize]).collect();
+    let mut changes = KnownChanges::new(graph.nodes());
+    let mut ready = RankSet::new(base.len());
+    base.iter().filter(|&&node| left[node as usize] == 0).for_each(|&node| ready.insert(ranks[node as usize]));
     let mut order: Vec<u32> = Vec::with_capacity(graph.items());
     let mut largest_distance = 0;
     // The first item of the base order that is not placed is always ready: its predecessors come before it.
-    while let Some(&first) = ready.first() {
-        largest_distance = largest_distance.max(ready.last().map_or(0, |last| last - first));
-        let cost = |rank: u32| {
+    while let Some(first) = ready.first() {
+        largest_distance = largest_distance.max(ready.last() - first);
+        let counts = live.counts();
+        let mut cost = |rank: u32| {
             let node = base[rank as usize];
-            let counts = live.counts();
-            let change = live.change(node);
+            let change = changes.of(node, &live);
             let excess: i32 = (0..counts.len())
                 .map(|class| if change[class] > 0 { (counts[class] + change[class] - settings.budget.registers[class]).max(0) } else { 0 })
                 .sum();
-            let unit = costs.unit_index(item(node).class);
-            let free = clock.unit_free_cycles.get(unit).copied().filter(|_| item(node).opcode.is_some()).unwrap_or(0);
+            let free = units[rank as usize].and_then(|unit| clock.unit_free_cycles.get(usize::from(unit)).copied()).unwrap_or(0);
             let stall = earliest[node as usize].max(free).saturating_sub(clock.cycle);
             (excess, if excess > 0 { 0 } else { stall }, rank)
         };
         let mut best = cost(first);
-        for &rank in ready.range(first + 1..first.saturating_add(window)) {
-            // No later item is better than one that issues without a stall and without exceeding the budget.
-            if (best.0, best.1) == (0, 0) {
-                break;
-            }
+        let mut next = first;
+        // No later item is better than one that issues without a stall and without exceeding the budget.
+        while (best.0, best.1) != (0, 0)
+            && let Some(rank) = ready.next_after(next).filter(|&rank| rank - first < window)
+        {
             best = best.min(cost(rank));
+            next = rank;
         }
         let rank = best.2;
         let node = base[rank as usize];
-        ready.remove(&rank);
-        live.step(node, &mut |_| {});
+        ready.remove(rank);
+        changes.step(node, &mut live);
         let at = clock.issue(item(node).class, item(node).opcode.is_none(), earliest[node as usize]);
-        release(graph, node, at, &mut earliest, &mut left, &mut |next| _ = ready.insert(ranks[next as usize]));
+        release(graph, node, at, &mut earliest, &mut left, &mut |next| ready.insert(ranks[next as usize]));
         order.push(node);
     }
     (order, largest_distance)
 }
 
+/// A set of ranks (positions in the base order), one bit each, whose smallest member only grows.
+struct RankSet {
+    words: Vec<u64>,
+    /// Index of the first word that may have members.
+    first_word: usize,
+    /// Index of the last word that may have members.
+    last_word: usize,
+}
+
+impl RankSet {
+    /// Creates an empty set of ranks below `bound`.
+    fn new(bound: usize) -> RankSet {
+        RankSet { words: vec![0; bound.div_ceil(64)], first_word: 0, last_word: 0 }
+    }
+
+    /// Adds a rank, which must not be less than the smallest rank that was in the set when [`RankSet::first`] was called last.
+    fn insert(&mut self, rank: u32) {
+        let word = rank as usize / 64;
+        self.words[word] |= 1 << (rank % 64);
+        self.last_word = self.last_word.max(word);
+    }
+
+    fn remove(&mut self, rank: u32) {
+        self.words[rank as usize / 64] &= !(1 << (rank % 64));
+    }
+
+    /// Returns the smallest rank; `None` if the set is empty.
+    fn first(&mut self) -> Option<u32> {
+        while *self.words.get(self.first_word)? == 0 {
+            self.first_word += 1;
+        }
+        Some((self.first_word * 64) as u32 + self.words[self.first_word].trailing_zeros())
+    }
+
+    /// Returns the greatest rank of a set that is not empty.
+    fn last(&mut self) -> u32 {
+        while self.words[self.last_word] == 0 {
+            self.last_word -= 1;
+        }
+        (self.last_word * 64) as u32 + 63 - self.words[self.last_word].leading_zeros()
+    }
+
+    /// Returns the smallest rank that is greater than `rank`; `None` if there is none.
+    fn next_after(&self, rank: u32) -> Option<u32> {
+        let (mut word, mut bits) = (rank as usize / 64, !1 << (rank % 64));
+        while word <= self.last_word {
+            if let found @ 1.. = self.words[word] & bits {
+                return Some((word * 64) as u32 + found.trailing_zeros());
+            }
+            (word, bits) = (word + 1, !0);
+        }
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::super::engine::testing::TestRegion;
     use super::*;
+
+    #[test]
+    fn a_set_of_ranks_finds_its_members_in_order() {
+        let (mut set, mut plain, mut state) = (RankSet::new(500), BTreeSet::new(), 1_u32);
+        (0..40).for_each(|rank| _ = (set.insert(rank), plain.insert(rank)));
+        while let Some(&first) = plain.first() {
+            assert_eq!((set.first(), Some(&set.last())), (Some(first), plain.last()));
+            for rank in first..500 {
+                assert_eq!(set.next_after(rank), plain.range(rank + 1..).next().copied(), "after {rank}");
+            }
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let removed = plain.iter().nth((state >> 8) as usize % plain.len()).copied().unwrap_or(first);
+            set.remove(removed);
+            plain.remove(&removed);
+            let added = first + (state >> 20) % 70;
+            if plain.len() < 60 && added < 500 && added > first {
+                set.insert(added);
+                plain.insert(added);
+            }
+        }
+        assert_eq!(set.first(), None);
+    }
 
     /// Eight elements are scaled for their maximum and read again afterwards. The products move to the comparisons that read them.
     #[test]

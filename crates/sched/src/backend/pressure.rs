@@ -29,8 +29,9 @@ use super::engine::{ProposedOrder, RegionAnalysis, engine_reasons, enter_region,
 use super::reason::Reason;
 use super::schedule::{Schedule, ScheduleDecision, SearchOutcome};
 use super::strategy::{Region, RegionScheduler, Strategy};
-use super::weighted::registers::{BudgetedGroups, LiveRegisterCounter};
+use super::weighted::registers::{BudgetedGroups, KnownChanges, LiveRegisterCounter};
 use super::weighted::view::Direction;
+use crate::graph::Predecessors;
 use crate::pressure::PressureTracker;
 
 /// Numbers of ready items to compare per step: those whose reader was placed most recently, and those that are last in the original order.
@@ -82,15 +83,10 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 pub(super) fn backward_order(region: &Region<'_>, groups: &BudgetedGroups) -> ProposedOrder {
     let graph = region.graph;
     let nodes = graph.nodes();
-    let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); nodes];
-    let mut left = vec![0_u32; nodes];
-    for node in 0..nodes as u32 {
-        for edge in graph.successors(node) {
-            predecessors[edge.node as usize].push(node);
-            left[node as usize] += 1;
-        }
-    }
+    let predecessors = Predecessors::new(graph);
+    let mut left: Vec<u32> = (0..nodes as u32).map(|node| graph.successors(node).len() as u32).collect();
     let mut live = LiveRegisterCounter::new(groups, Direction::Backward);
+    let mut changes = KnownChanges::new(nodes);
     // Ready items, each with the step at which one of its readers was placed last. The greatest entries are compared.
     let mut by_reader: BTreeSet<(u32, u32)> = BTreeSet::new();
     let mut by_position: BTreeSet<u32> = BTreeSet::new();
@@ -105,7 +101,7 @@ pub(super) fn backward_order(region: &Region<'_>, groups: &BudgetedGroups) -> Pr
                 by_position.insert(node);
             } else {
                 // A join takes no issue slot: it is placed at once, and its predecessors become ready with it.
-                for &before in &predecessors[node as usize] {
+                for &before in predecessors.of(node) {
                     reader_step[before as usize] = reader_step[before as usize].max(reader_step[node as usize]);
                     left[before as usize] -= 1;
                     if left[before as usize] == 0 {
@@ -116,7 +112,7 @@ pub(super) fn backward_order(region: &Region<'_>, groups: &BudgetedGroups) -> Pr
         }
         let recent = by_reader.iter().rev().take(COMPARED_ITEMS_PER_QUEUE.0).map(|&(_, node)| node);
         let late = by_position.iter().rev().take(COMPARED_ITEMS_PER_QUEUE.1).copied();
-        let key = |node: u32| (-live.change(node)[0], reader_step[node as usize], node);
+        let key = |node: u32| (-changes.of(node, &live)[0], reader_step[node as usize], node);
         let mut keys: Vec<(i32, u32, u32)> = recent.chain(late).map(key).collect();
         keys.sort_unstable();
         keys.dedup();
@@ -136,9 +132,9 @@ pub(super) fn backward_order(region: &Region<'_>, groups: &BudgetedGroups) -> Pr
         step += 1;
         by_reader.remove(&(reader_step[node as usize], node));
         by_position.remove(&node);
-        live.step(node, &mut |_| {});
+        changes.step(node, &mut live);
         order.push(node);
-        for &before in &predecessors[node as usize] {
+        for &before in predecessors.of(node) {
             reader_step[before as usize] = step;
             left[before as usize] -= 1;
             if left[before as usize] == 0 {

@@ -214,6 +214,9 @@ pub struct SchedCode {
     registers: u32,
 }
 
+/// Number of registers that a typical instruction reads and writes.
+const TYPICAL_REG_ACCESSES: usize = 4;
+
 /// An item to append with [`SchedCode::push`], with its register accesses.
 #[derive(Clone, Debug)]
 pub struct NewItem<'a> {
@@ -243,6 +246,22 @@ impl SchedCode {
     /// with one live range).
     pub fn new(registers: u32, groups: impl Into<Cow<'static, [RegisterGroup]>>) -> SchedCode {
         SchedCode { registers, groups: groups.into(), ..SchedCode::default() }
+    }
+
+    /// Reserves memory for this number of items with a typical number of register accesses.
+    pub(crate) fn reserve(&mut self, items: usize) {
+        self.items.reserve(items);
+        self.reg_accesses.reserve(TYPICAL_REG_ACCESSES * items);
+        self.item_groups.reserve(TYPICAL_REG_ACCESSES * items);
+    }
+
+    /// Removes all items; their memory is kept for others.
+    pub(crate) fn clear(&mut self) {
+        let SchedCode { items, address_registers, calls, reg_accesses, item_groups, ordered, groups: _, registers: _ } = self;
+        items.clear();
+        calls.clear();
+        reg_accesses.clear();
+        [address_registers, item_groups, ordered].into_iter().for_each(Vec::clear);
     }
 
     /// Returns the number of different registers, which is one more than the largest register number.

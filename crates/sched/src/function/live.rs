@@ -19,11 +19,14 @@ impl LiveValues {
     /// Returns the register groups that are live at the start and the end of a block.
     pub(crate) fn of_block(function: &Function, numbers: &from_ir::ValueNumbers, liveness: &Liveness, block: Block) -> LiveValues {
         let groups = |value: oriole_ir::Value| numbers.groups_of_value(value);
-        let phis = function.phis(block).iter().flat_map(|&phi| function.defined(phi));
-        LiveValues {
-            groups_at_start: liveness.live_in(block).iter().copied().chain(phis).flat_map(groups).collect(),
-            groups_at_end: liveness.live_out(block).iter().copied().flat_map(groups).collect(),
-        }
+        let phis = function.phis(block);
+        let (live_in, live_out) = (liveness.live_in(block), liveness.live_out(block));
+        let mut groups_at_start = Vec::with_capacity(live_in.len() + phis.len());
+        groups_at_start.extend(live_in.iter().copied().flat_map(groups));
+        groups_at_start.extend(phis.iter().flat_map(|&phi| function.defined(phi)).flat_map(groups));
+        let mut groups_at_end = Vec::with_capacity(live_out.len());
+        groups_at_end.extend(live_out.iter().copied().flat_map(groups));
+        LiveValues { groups_at_start, groups_at_end }
     }
 
     /// Returns references to both lists, in the form that the pressure tracker takes.

@@ -21,6 +21,7 @@
 
 mod edges;
 mod memory;
+mod predecessors;
 
 use std::ops::Range;
 
@@ -31,6 +32,7 @@ use crate::code::{Item, OrderEffect, PortAccess, SchedCode};
 pub use edges::{Edge, EdgeKind};
 use edges::{IncomingEdges, NO_INDEX};
 use memory::MemoryOrder;
+pub(crate) use predecessors::Predecessors;
 
 /// Assumed latency, in cycles, of a variable-latency instruction for which the model has no latency.
 pub(crate) const DEFAULT_VARIABLE_LATENCY_CYCLES: u16 = 200;

@@ -1,13 +1,12 @@
 //! The walk over the blocks: tracks the age of recent events, and lengthens stalls where cycles are missing.
 
-use std::iter::repeat_with;
-
 use oriole_hardware::{ControlRules, DependenceKind, Model, Port};
 use oriole_isa::{Control, Opcode, RegFile};
 use smallvec::SmallVec;
 
 use super::super::machine_code::MachineCode;
-use super::super::reg_access::{AdditionalWaits, InstAccesses, REGISTER_NUMBER_COUNT, Register, latency_requirement, register_file_of};
+use super::super::reg_access::{AdditionalWaits, InstAccesses, Register, latency_requirement, register_file_of};
+use super::super::register_table::RegisterTable;
 use super::causes::{LatencyShortfall, StallCause, StallPart, StallParts, StallSummary};
 use super::events::{BlockEndState, LONG_AGO_CYCLES, SCOREBOARD_COUNT, TimedAccess, max_delay_cycles};
 
@@ -29,7 +28,7 @@ pub(super) struct StallWalker<'a> {
     controls: &'a mut [Control],
     /// For each register: its recent accesses. All times in this struct are in cycles from the start of the current block, and negative for
     /// events of earlier blocks.
-    accesses: Vec<SmallVec<[TimedAccess; 4]>>,
+    accesses: RegisterTable<SmallVec<[TimedAccess; 4]>>,
     /// Registers that may have entries in `accesses`, which are cleared before the next block.
     used_registers: Vec<Register>,
     /// For each scoreboard: issue time (in cycles from the start of the block) and position of the last instruction that set it.
@@ -63,8 +62,7 @@ impl<'a> StallWalker<'a> {
             model,
             rules,
             controls,
-            // `vec!` would clone an empty list for each register, which takes ten times as long.
-            accesses: repeat_with(SmallVec::new).take(REGISTER_NUMBER_COUNT).collect(),
+            accesses: RegisterTable::new(),
             used_registers: Vec::new(),
             last_setters: [(-LONG_AGO_CYCLES, 0); SCOREBOARD_COUNT],
             last_block_barrier: (-LONG_AGO_CYCLES, 0),
@@ -76,7 +74,7 @@ impl<'a> StallWalker<'a> {
     /// Walks a block, whose start has the state `entry`, and lengthens its stalls where cycles are missing. Returns the state at its end.
     pub(super) fn walk_block(&mut self, block: usize, entry: &BlockEndState) -> BlockEndState {
         for register in self.used_registers.drain(..) {
-            self.accesses[usize::from(register)].clear();
+            self.accesses[register].clear();
         }
         for access in &entry.accesses {
             self.record_access(TimedAccess { issued_at: -access.issued_at, ..*access });
@@ -104,7 +102,7 @@ impl<'a> StallWalker<'a> {
         self.used_registers.sort_unstable();
         self.used_registers.dedup();
         for &register in &self.used_registers {
-            for access in &self.accesses[usize::from(register)] {
+            for access in &self.accesses[register] {
                 let age = current_cycle - access.issued_at;
                 if age < max_delay_cycles(self.model, access) {
                     state.accesses.push(TimedAccess { issued_at: age, ..*access });
@@ -122,7 +120,7 @@ impl<'a> StallWalker<'a> {
 
     /// Adds an access to the list of its register, in place of an older access through the same port.
     fn record_access(&mut self, access: TimedAccess) {
-        let list = &mut self.accesses[usize::from(access.register)];
+        let list = &mut self.accesses[access.register];
         if list.is_empty() {
             self.used_registers.push(access.register);
         }
@@ -197,7 +195,7 @@ impl<'a> StallWalker<'a> {
         };
         for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
             for reg_access in list {
-                for access in self.accesses[usize::from(reg_access.register)].iter().filter(|access| counts(access.inst as usize)) {
+                for access in self.accesses[reg_access.register].iter().filter(|access| counts(access.inst as usize)) {
                     let (missing, cause) = self.cycles_missing_after(access, reg_access.port, write, current_cycle);
                     report(missing, cause);
                 }
@@ -214,7 +212,7 @@ impl<'a> StallWalker<'a> {
             // All results of fixed latency must be written when the callee starts, which is at the end of this instruction's own stall.
             let after = min_issue_distance(self.controls[position]);
             for &register in &self.used_registers {
-                for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.inst as usize)) {
+                for access in self.accesses[register].iter().filter(|access| access.write && counts(access.inst as usize)) {
                     let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, register_file_of(register), access.port));
                     report(cycles - after - (current_cycle - access.issued_at), StallCause::ControlTransfer { first: access.inst });
                 }
@@ -359,7 +357,7 @@ impl<'a> StallWalker<'a> {
         registers.sort_unstable();
         registers.dedup();
         for register in registers {
-            for access in self.accesses[usize::from(register)].iter_mut().filter(|access| access.inst == first) {
+            for access in self.accesses[register].iter_mut().filter(|access| access.inst == first) {
                 access.issued_at += cycles;
             }
         }

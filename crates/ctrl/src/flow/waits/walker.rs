@@ -1,12 +1,11 @@
 //! The walk over one block: keeps the set of instructions that may be in flight, and finds those that each instruction has to wait for.
 
-use std::iter::repeat_with;
-
 use oriole_hardware::{DependenceKind, Model};
 use oriole_isa::Opcode;
 use smallvec::SmallVec;
 
-use super::super::reg_access::{AdditionalWaits, InstAccesses, REGISTER_NUMBER_COUNT, RegAccess, Register, latency_requirement};
+use super::super::reg_access::{AdditionalWaits, InstAccesses, RegAccess, Register, latency_requirement};
+use super::super::register_table::RegisterTable;
 use super::wait::{CarriedInst, Wait, WaitCause, WaitedEvent};
 
 /// Maximum number of in-flight readers of one register, and of its in-flight writers. If there are as many, the next one waits for the
@@ -82,9 +81,9 @@ pub(super) struct WaitWalker<'a> {
     tracked_insts: Vec<InFlightInst>,
     /// For each register: the in-flight instructions that have not written their result to it yet. May also have entries of instructions
     /// that are done.
-    writers: Vec<AccessList>,
+    writers: RegisterTable<AccessList>,
     /// For each register: the in-flight instructions that have not read it yet. May also have entries of instructions that are done.
-    readers: Vec<AccessList>,
+    readers: RegisterTable<AccessList>,
     /// Registers whose lists in `writers` and `readers` may have entries, which are cleared before the next block.
     used_registers: Vec<Register>,
     /// For each group of instructions that finish in order ([`InstAccesses::completion_group`]): its in-flight instructions.
@@ -120,9 +119,8 @@ impl<'a> WaitWalker<'a> {
             model,
             recorded_waits: None,
             tracked_insts: Vec::new(),
-            // `vec!` would clone an empty list for each register, which takes ten times as long.
-            writers: repeat_with(AccessList::new).take(REGISTER_NUMBER_COUNT).collect(),
-            readers: repeat_with(AccessList::new).take(REGISTER_NUMBER_COUNT).collect(),
+            writers: RegisterTable::new(),
+            readers: RegisterTable::new(),
             used_registers: Vec::new(),
             completion_groups: vec![InOrderGroup::default(); MAX_IN_ORDER_GROUPS],
             read_groups: vec![InOrderGroup::default(); MAX_IN_ORDER_GROUPS],
@@ -141,8 +139,8 @@ impl<'a> WaitWalker<'a> {
     /// Removes all in-flight instructions and register lists before the walk over the next block.
     fn clear(&mut self) {
         for register in self.used_registers.drain(..) {
-            self.writers[usize::from(register)].clear();
-            self.readers[usize::from(register)].clear();
+            self.writers[register].clear();
+            self.readers[register].clear();
         }
         for in_order_group in self.completion_groups.iter_mut().chain(&mut self.read_groups) {
             in_order_group.members.clear();
@@ -431,7 +429,7 @@ impl<'a> WaitWalker<'a> {
     ///
     /// If an in-flight instruction loses its last entry this way, no register access can wait for it any more, so it is marked as done.
     fn add_in_flight_access(&mut self, id: u32, reg_access: RegAccess, event: WaitedEvent, in_order_guarantee: bool) {
-        let at = usize::from(reg_access.register);
+        let at = reg_access.register;
         let is_results = event == WaitedEvent::Results;
         // The issue order of an instruction carried into the block is unknown, so its entry replaces no other entry.
         if self.tracked_insts[id as usize].issue_rank == 0 {
@@ -497,11 +495,11 @@ impl<'a> WaitWalker<'a> {
     /// Makes the current instruction wait for the oldest in-flight reader of a register if there are [`MAX_IN_FLIGHT_PER_REGISTER`]
     /// in-flight readers.
     fn limit_in_flight_readers(&mut self, register: Register) {
-        if self.readers[usize::from(register)].len() < MAX_IN_FLIGHT_PER_REGISTER {
+        if self.readers[register].len() < MAX_IN_FLIGHT_PER_REGISTER {
             return;
         }
         let tracked_insts = &self.tracked_insts;
-        let list = &mut self.readers[usize::from(register)];
+        let list = &mut self.readers[register];
         list.retain(|entry| tracked_insts[entry.flight as usize].reads_pending);
         if let Some(oldest) = list.first().filter(|_| list.len() >= MAX_IN_FLIGHT_PER_REGISTER) {
             self.needed.push((
@@ -519,7 +517,7 @@ impl<'a> WaitWalker<'a> {
     fn limit_carried_accesses(&mut self) {
         for &register in &self.used_registers {
             for (lists, event) in [(&self.writers, WaitedEvent::Results), (&self.readers, WaitedEvent::Reads)] {
-                let list = &lists[usize::from(register)];
+                let list = &lists[register];
                 let more = list.len().saturating_sub(ACCESSES_KEPT_PER_REGISTER);
                 self.needed.extend(list[..more].iter().map(|entry| (0, entry.flight, event, WaitCause::TooManyInFlight)));
             }
@@ -529,7 +527,7 @@ impl<'a> WaitWalker<'a> {
     /// Compares one register access of the instruction at `position` with the in-flight accesses to the same register, and records the
     /// instructions that it has to wait for because of a dependence of this kind.
     fn record_conflicts_of_access(&mut self, position: usize, reg_access: RegAccess, kind: DependenceKind) {
-        let at = usize::from(reg_access.register);
+        let at = reg_access.register;
         let is_war = kind == DependenceKind::War;
         let event = if is_war { WaitedEvent::Reads } else { WaitedEvent::Results };
         if (if is_war { &self.readers[at] } else { &self.writers[at] }).is_empty() {

@@ -15,14 +15,16 @@ use oriole_hardware::units::UNITS;
 use super::super::reason::Reason;
 use super::super::schedule::ScheduleDecision;
 use super::super::settings::Settings;
-use super::ready::{ReadyEntry, ReadyList};
+use super::ready::{CANDIDATES_BY_CRITICAL_PATH, ReadyEntry, ReadyList};
 use super::registers::{BudgetedGroups, LiveRegisterCounter};
 use super::score::{CandidateScore, ScoreMeasures, ScoreWeights};
 use super::view::{DirectedGraph, Direction};
 use crate::code::{Item, REGISTER_CLASS_COUNT, SchedCode};
 use crate::graph::Graph;
-use crate::pressure::PressureCounts;
 use crate::resource::ResourceCosts;
+
+/// Number of candidates for which a pass reserves memory.
+const TYPICAL_WINDOW_LENGTH: usize = 32;
 
 /// Result of a list scheduling pass.
 pub(super) struct PassResult {
@@ -69,14 +71,10 @@ pub(super) struct SchedulingPass<'a> {
     weights: &'a ScoreWeights,
     /// The live registers at the current position; `None` after register allocation.
     live: Option<LiveRegisterCounter<'a>>,
-    /// For each node that is ready, the change of live registers of each class if the item were placed next.
-    pressure_changes: Vec<PressureCounts>,
+    /// For each item, the measures that do not depend on the current position, and for each ready item also its change of live registers.
+    measures: Vec<ScoreMeasures>,
     /// The ready items.
     ready: ReadyList,
-    /// For each node, its issue cycle in the forward order, as a fraction (0 to 1) of the last issue cycle. `None` in the forward pass.
-    forward_positions: Option<Vec<f64>>,
-    /// For each node, the penalty for a critical path shorter than the longest one ([`ScoreWeights::path_penalty`]).
-    path_penalty: Vec<f64>,
     /// First cycle in which the next item can be placed.
     cycle: u32,
     /// For each unit, `None` if unused so far; in the forward pass the first cycle in which it is free, in the backward pass the cycle of
@@ -127,9 +125,13 @@ impl<'a> SchedulingPass<'a> {
     ) -> SchedulingPass<'a> {
         let items = view.graph.items();
         let longest = f64::from(view.critical_path.iter().copied().max().unwrap_or(0).max(1));
-        let share = |cycles: &[u32]| {
-            let length = f64::from(cycles.iter().copied().max().unwrap_or(0).max(1));
-            cycles.iter().map(|&cycle| f64::from(cycle) / length).collect()
+        let last_forward = f64::from(forward_cycles.and_then(|cycles| cycles.iter().copied().max()).unwrap_or(0).max(1));
+        let measures = |node: usize| ScoreMeasures {
+            pressure_change: [0; REGISTER_CLASS_COUNT],
+            path_penalty: ScoreWeights::path_penalty(f64::from(view.critical_path[node]) / longest),
+            extra_stall: 0,
+            worsens_scoreboard_shortage: false,
+            forward_position: forward_cycles.map_or(0.0, |cycles| f64::from(cycles[node]) / last_forward),
         };
         SchedulingPass {
             unit_uses,
@@ -137,19 +139,14 @@ impl<'a> SchedulingPass<'a> {
             settings,
             weights,
             live: groups.map(|groups| LiveRegisterCounter::new(groups, view.direction)),
-            pressure_changes: vec![[0; REGISTER_CLASS_COUNT]; items],
+            measures: (0..items).map(measures).collect(),
             ready: ReadyList::new(items),
-            forward_positions: forward_cycles.map(share),
-            path_penalty: view.critical_path[..items]
-                .iter()
-                .map(|&critical_path| ScoreWeights::path_penalty(f64::from(critical_path) / longest))
-                .collect(),
             cycle: 0,
             unit_cycles: [None; UNITS],
             in_flight: BinaryHeap::new(),
             ready_scoreboard_setters: 0,
-            window: Vec::new(),
-            stalls: Vec::new(),
+            window: Vec::with_capacity(TYPICAL_WINDOW_LENGTH),
+            stalls: Vec::with_capacity(TYPICAL_WINDOW_LENGTH),
             newly_ready: Vec::new(),
             changed: Vec::new(),
             view,
@@ -207,9 +204,9 @@ impl<'a> SchedulingPass<'a> {
         let newly_ready = std::mem::take(&mut self.newly_ready);
         for &node in &newly_ready {
             if let Some(live) = &self.live {
-                self.pressure_changes[node as usize] = live.change(node);
+                self.measures[node as usize].pressure_change = live.change(node);
             }
-            let change = self.live.as_ref().map(|_| self.pressure_changes[node as usize][0]);
+            let change = self.live.as_ref().map(|_| self.measures[node as usize].pressure_change[0]);
             self.ready.insert(self.entry(node), change, self.cycle);
             self.ready_scoreboard_setters += usize::from(self.view.sets_scoreboard[node as usize]);
         }
@@ -238,15 +235,23 @@ impl<'a> SchedulingPass<'a> {
     fn pick(&mut self) -> (ScoredItem, Option<ScoredItem>) {
         let (view, work) = (&self.view, self.unit_uses);
         self.ready.move_arrived_items(self.cycle, |rank| work[view.rank(rank) as usize].unit.into());
+        let all_scoreboards_used = self.all_scoreboards_in_use();
         let (mut window, mut stalls) = (std::mem::take(&mut self.window), std::mem::take(&mut self.stalls));
-        self.ready.window(&mut window);
+        // After register allocation, items of a unit whose operands are available differ in the forward pass only by their critical paths, by
+        // which the queue of the unit is sorted, unless scoreboards are short.
+        let differ = self.settings.trace || self.live.is_some() || self.view.direction == Direction::Backward || all_scoreboards_used;
+        self.ready.window(&mut window, if differ { CANDIDATES_BY_CRITICAL_PATH } else { 1 });
+        if let [rank] = window[..] {
+            self.window = window;
+            self.stalls = stalls;
+            return (ScoredItem { rank, score: CandidateScore::default() }, None);
+        }
         stalls.clear();
         stalls.extend(window.iter().map(|&rank| self.first_possible_cycle(self.view.rank(rank)) - self.cycle));
         // Every candidate stalls for at least the shortest stall of the step, so only the stall cycles beyond that count.
         let shortest = stalls.iter().copied().min().unwrap_or(0);
         let (live, register_prices) =
             self.live.as_ref().map(LiveRegisterCounter::counts).map(|live| (live, self.weights.register_prices(live))).unwrap_or_default();
-        let all_scoreboards_used = self.all_scoreboards_in_use();
         let (mut best, mut second): (Option<ScoredItem>, Option<ScoredItem>) = (None, None);
         for (&rank, &wait) in window.iter().zip(&stalls) {
             let measures = self.measure(self.view.rank(rank), wait - shortest, all_scoreboards_used);
@@ -265,17 +270,11 @@ impl<'a> SchedulingPass<'a> {
     /// Returns the measures of an item from which its score is computed. `wait` is the number of stall cycles of the item beyond the
     /// shortest stall of the step; `all_scoreboards_used` means that all scoreboards are in use.
     fn measure(&self, node: u32, wait: u32, all_scoreboards_used: bool) -> ScoreMeasures {
-        let node = node as usize;
-        ScoreMeasures {
-            pressure_change: self.pressure_changes[node],
-            path_penalty: self.path_penalty[node],
-            extra_stall: wait,
-            // Forward, an item that sets a scoreboard adds a result in flight. Backward, placing such an item removes one, so all other
-            // items get the penalty.
-            worsens_scoreboard_shortage: all_scoreboards_used
-                && self.view.sets_scoreboard[node] == (self.view.direction == Direction::Forward),
-            forward_position: self.forward_positions.as_ref().map_or(0.0, |forward| forward[node]),
-        }
+        // Forward, an item that sets a scoreboard adds a result in flight. Backward, placing such an item removes one, so all other items get
+        // the penalty.
+        let worsens_scoreboard_shortage =
+            all_scoreboards_used && self.view.sets_scoreboard[node as usize] == (self.view.direction == Direction::Forward);
+        ScoreMeasures { extra_stall: wait, worsens_scoreboard_shortage, ..self.measures[node as usize] }
     }
 
     /// Returns whether all scoreboards are in use at the current position.
@@ -306,7 +305,7 @@ impl<'a> SchedulingPass<'a> {
                 let rank = self.view.rank(other);
                 if self.ready.contains(rank) {
                     let change = live.change(other);
-                    self.pressure_changes[other as usize] = change;
+                    self.measures[other as usize].pressure_change = change;
                     self.ready.update_register_change(rank, self.view.critical_path[other as usize], change[0]);
                 }
             }

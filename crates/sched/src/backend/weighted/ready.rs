@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use oriole_hardware::units::UNITS;
 
 /// Number of items per unit that are compared in a step: those with the longest critical paths.
-const CANDIDATES_BY_CRITICAL_PATH: usize = 4;
+pub(super) const CANDIDATES_BY_CRITICAL_PATH: usize = 4;
 /// Number of items that are compared in a step because they free the most registers.
 const CANDIDATES_BY_REGISTERS: usize = 8;
 /// Number of items with operands in flight that are compared in a step: those whose operands arrive first.
@@ -40,6 +40,9 @@ impl<T: Ord + Copy> SortedQueue<T> {
 
     /// Inserts an entry at its place in the sorted order.
     fn insert(&mut self, entry: T) {
+        if self.list.capacity() == 0 {
+            self.list.reserve(MAX_SORTED_ENTRIES + 1);
+        }
         let at = self.list.partition_point(|other| *other < entry);
         // The entry sorts after every entry of the vector, so it may also belong after some entries of the tree.
         if at == self.list.len() && !self.tree.is_empty() {
@@ -192,14 +195,15 @@ impl ReadyList {
         self.units_with_items |= 1 << unit;
     }
 
-    /// Replaces the contents of `window` by the ranks of the candidates to compare, each once.
-    pub(super) fn window(&self, window: &mut Vec<u32>) {
+    /// Replaces the contents of `window` by the ranks of the candidates to compare, each once: `per_unit` of each unit, at most
+    /// [`CANDIDATES_BY_CRITICAL_PATH`], and those of the other queues.
+    pub(super) fn window(&self, window: &mut Vec<u32>, per_unit: usize) {
         window.clear();
         let mut units = self.units_with_items;
         while units != 0 {
             let queue = &self.by_critical_path[units.trailing_zeros() as usize];
             units &= units - 1;
-            window.extend(queue.first(CANDIDATES_BY_CRITICAL_PATH).iter().map(|&sort_key| rank_of(sort_key)));
+            window.extend(queue.first(per_unit).iter().map(|&sort_key| rank_of(sort_key)));
         }
         window.extend(self.waiting.first(CANDIDATES_BY_ARRIVAL).iter().map(|&(_, sort_key)| rank_of(sort_key)));
         let found = window.len();

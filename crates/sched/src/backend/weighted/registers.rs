@@ -212,6 +212,29 @@ impl Clone for LiveRegisterCounter<'_> {
     }
 }
 
+/// The changes of live registers that items would make ([`LiveRegisterCounter::change`]), each computed when it is first asked for.
+pub(in crate::backend) struct KnownChanges {
+    /// For each node, the change of live registers of each class; `None` if it is not known.
+    changes: Vec<Option<PressureCounts>>,
+}
+
+impl KnownChanges {
+    /// Creates the state in which no change is known, for a graph with this number of nodes.
+    pub(in crate::backend) fn new(nodes: usize) -> KnownChanges {
+        KnownChanges { changes: vec![None; nodes] }
+    }
+
+    /// Returns the change of live registers of a ready item.
+    pub(in crate::backend) fn of(&mut self, node: u32, live: &LiveRegisterCounter<'_>) -> PressureCounts {
+        *self.changes[node as usize].get_or_insert_with(|| live.change(node))
+    }
+
+    /// Places an item, and forgets the changes that may differ afterwards.
+    pub(in crate::backend) fn step(&mut self, node: u32, live: &mut LiveRegisterCounter<'_>) {
+        live.step(node, &mut |other| self.changes[other as usize] = None);
+    }
+}
+
 impl<'a> LiveRegisterCounter<'a> {
     /// Creates the state at the boundary of the region at which the pass starts.
     pub(in crate::backend) fn new(groups: &'a BudgetedGroups, direction: Direction) -> LiveRegisterCounter<'a> {

@@ -63,8 +63,8 @@ pub(super) struct ScoreMeasures {
     pub forward_position: f64,
 }
 
-/// Score of a candidate, with its parts for the trace.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// Score of a candidate, with its parts for the trace. The default is that of a candidate without competitors.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct CandidateScore {
     /// Number of registers above the budget, summed over the classes of which the candidate takes registers.
     excess: i32,
