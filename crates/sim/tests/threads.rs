@@ -462,6 +462,43 @@ fn threads_run_until_they_wait_or_yield() {
     assert_eq!(run(&lines("YIELD"), 1, 32).unwrap()[63], 1);
 }
 
+/// Two parts of a warp wait for each other at two registers, and a third part spins until both have stored. On an H200 the third part needs
+/// two iterations; here both others may run before its first one ends.
+#[test]
+fn parts_that_wait_for_each_other_continue_when_the_last_one_yields() {
+    let lines = |yields: &'static str| {
+        program(&[
+            "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
+            "MOV R9, 0x1",
+            "MOV R6, 0x0",
+            "@P0 BRA 0x120",
+            "BSSY B1, 0x110",
+            "BSSY B2, 0x110",
+            "ISETP.LT.U32.AND P1, PT, R0, 0x10, PT",
+            "@P1 BRA 0xf0",
+            "BSYNC B1",
+            "STG.E.STRONG.GPU desc[UR4][R2.64+0xf8], R9",
+            "EXIT",
+            "BSYNC B2",
+            "STG.E.STRONG.GPU desc[UR4][R2.64+0xfc], R9",
+            "EXIT",
+            yields,
+            "LDG.E.STRONG.GPU R7, desc[UR4][R2.64+0xf8]",
+            "LDG.E.STRONG.GPU R8, desc[UR4][R2.64+0xfc]",
+            "IADD3 R6, R6, 0x1, RZ",
+            "IADD3 R7, R7, R8, RZ",
+            "ISETP.LT.U32.AND P1, PT, R7, 0x2, PT",
+            "@P1 BRA 0x120",
+            "STG.E desc[UR4][R4.64], R6",
+            "EXIT",
+        ])
+    };
+    let error = run(&lines("NOP"), 1, 32).unwrap_err();
+    assert!(error.kind == ErrorKind::TooLong && error.to_string().contains("warp 0 threads 000000ff at k+0x"), "{error}");
+    let values = run(&lines("YIELD"), 1, 32).unwrap();
+    assert!(values[..8].iter().all(|&iterations| (1..=2).contains(&iterations)) && values[62..] == [1, 1], "{values:?}");
+}
+
 #[test]
 fn other_orders_give_the_same() {
     let lines = program(&[

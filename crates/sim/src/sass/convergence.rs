@@ -11,7 +11,8 @@
 //!   `BSYNC`; threads at the same instruction form one group. The register is emptied, so threads that yielded will not wait at it later.
 //! - Moves do not release waiting threads. Threads that wait at a register emptied by other threads continue when the next thread waits,
 //!   exits or yields.
-//! - Threads that wait for each other at different registers do not deadlock: the last ones to arrive continue.
+//! - Threads that wait for each other at different registers do not deadlock: if all other threads of the warp wait too or have yielded, the
+//!   last ones to arrive continue.
 //!
 //! So these barriers make threads reconverge where possible, and never block them forever, whatever the masks contain. Masks can be wrong:
 //! a function saves its caller's register with `BMOV.CLEAR` and restores it at the end, and if threads yield in between, other threads may

@@ -132,7 +132,7 @@ impl Running {
         self.groups.iter().position(|group| group.threads == threads)
     }
 
-    /// If all groups wait, releases the threads at the convergence barrier that was reached last.
+    /// Releases the threads at the convergence barrier that was reached last. Called if no group can run, or all that can have yielded.
     fn break_deadlock(&mut self) {
         let last = self.groups.iter().rev().find_map(|group| match group.wait {
             Some(GroupWait::Convergence(barrier)) => Some(barrier),
@@ -152,6 +152,9 @@ impl Running {
         self.current = 0;
         self.yielded |= threads;
         self.release();
+        if self.groups.iter().all(|group| group.wait.is_some() || group.threads & !self.yielded == 0) {
+            self.break_deadlock();
+        }
     }
 
     /// Removes threads from a group; removes the group if it becomes empty.
