@@ -20,7 +20,10 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let write = |name: &str, text: String| fs::write(out.join(name), text).expect("the build folder can be written");
     let mut library = library(&home.join("library"));
-    let mut runtime: BTreeMap<String, String> = cut("barrier.ptx", &read(&home.join("runtime").join("barrier.ptx"))).into_iter().collect();
+    let mut runtime: BTreeMap<String, String> = BTreeMap::new();
+    for file in ["barrier.ptx", "warp.ptx"] {
+        runtime.extend(cut(file, &read(&home.join("runtime").join(file))));
+    }
     for (name, module) in library.clone() {
         if let Some((fast, slow)) = split(&name, &module) {
             library.insert(name.replace("__oriole_", "__oriole_fast_"), fast);

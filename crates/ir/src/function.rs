@@ -12,6 +12,12 @@ use crate::operand::{Class, Guard, Operand, OperandKind, Part, Reference, Refere
 /// The start of the names of functions that compute the slow path of an operation; see [`Function::calls_slow_path`].
 pub const SLOW_PATH_PREFIX: &str = "__oriole_slow_";
 
+/// The start of the names of functions in which threads of a diverged warp meet to execute a warp operation together, such as a shuffle.
+pub const WARP_OPERATION_PREFIX: &str = "__oriole_warp_";
+
+/// The general register of the first argument and the first result of a call.
+pub const FIRST_ARGUMENT_REGISTER: u8 = 4;
+
 /// Number of operands of a typical instruction.
 const TYPICAL_OPERANDS: usize = 3;
 

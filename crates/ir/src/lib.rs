@@ -32,7 +32,7 @@ pub mod text;
 mod verify;
 
 pub use builder::{Builder, TemplateCache};
-pub use function::{BlockData, Function, FunctionKind, SLOW_PATH_PREFIX};
+pub use function::{BlockData, FIRST_ARGUMENT_REGISTER, Function, FunctionKind, SLOW_PATH_PREFIX, WARP_OPERATION_PREFIX};
 pub use ids::{Block, Inst, Location, Value};
 pub use instruction::{Instruction, Op, Pseudo};
 pub use memory::{MemoryAccess, MemoryId, Order, Scope, Space};

@@ -13,7 +13,7 @@ use oriole_ptx::types::ScalarType;
 use crate::error::Unsupported;
 
 /// The first register of parameters and results.
-pub(crate) const FIRST_REGISTER: u8 = 4;
+pub(crate) const FIRST_REGISTER: u8 = oriole_ir::FIRST_ARGUMENT_REGISTER;
 /// Number of registers that carry parameters and results.
 const REGISTER_COUNT: u8 = 12;
 /// The return address is in this register and the next one.

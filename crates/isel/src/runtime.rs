@@ -1,14 +1,16 @@
 //! Runtime functions: functions that generated code calls although the PTX source does not define them.
 //!
-//! Their source is PTX: those for barriers are in `runtime/`, and the build script cuts the slow paths of library functions off
+//! Their source is PTX: those for barriers and warp operations are in `runtime/`, and the build script cuts the slow paths of library functions off
 //! (`library/`). The driver compiles those that a module calls into that module's file as weak functions, so that linked files share one
 //! copy. They follow the calling convention for arguments, results and return address, but clobber few registers ([`RuntimeClobbers`]),
 //! which makes a call cheap for the caller.
 
 use std::sync::OnceLock;
 
-use oriole_ir::SLOW_PATH_PREFIX;
+use oriole_ir::{SLOW_PATH_PREFIX, WARP_OPERATION_PREFIX};
 use oriole_ptx::ast::{FunctionId, Module};
+
+use crate::convention::FIRST_REGISTER;
 
 include!(concat!(env!("OUT_DIR"), "/runtime.rs"));
 
@@ -34,7 +36,7 @@ impl RuntimeClobbers {
             _ if name.ends_with("_f64") => (12, 4),
             _ => (8, 4),
         };
-        RuntimeClobbers { first: 4, count, predicates }
+        RuntimeClobbers { first: u16::from(FIRST_REGISTER), count, predicates }
     }
 }
 
@@ -52,7 +54,7 @@ pub fn runtime_function(name: &str) -> Option<(&'static Module, FunctionId)> {
 
 /// Returns whether `name` is the name of a runtime function.
 pub fn is_runtime(name: &str) -> bool {
-    name.starts_with(BARRIER_PREFIX) || is_slow_path(name)
+    name.starts_with(BARRIER_PREFIX) || name.starts_with(WARP_OPERATION_PREFIX) || is_slow_path(name)
 }
 
 /// Returns whether `name` is the name of a runtime function for the slow path of an operation.

@@ -4,6 +4,8 @@
 //! have diverged, so `WARPSYNC` reconverges these threads first. The pass `opt::converge` deletes the `WARPSYNC` where the whole warp is
 //! still converged. Threads that are not in the mask may be active at the same time. Votes and matches mask their result to ignore such
 //! threads; reductions and elections need `WARPSYNC.EXCLUSIVE`, which excludes them.
+//!
+//! A guard becomes a branch: a guarded `WARPSYNC` waits for threads that may be at an operation with the opposite guard.
 
 use oriole_ir::{Class, MemoryAccess, Operand, Order, Scope, Space};
 use oriole_isa::Opcode;
@@ -75,6 +77,11 @@ impl Select<'_> {
 
 /// Selects `bar.warp.sync`. The barrier also orders memory accesses, so it is kept even if the warp is already converged.
 pub(crate) fn warp_barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    select.branch_around(|select| select_warp_barrier(select, ptx))
+}
+
+/// Selects `bar.warp.sync` without guard.
+fn select_warp_barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let members = members(select, ptx.operand(0))?;
     select.synchronize(members, false);
     let order = MemoryAccess { order: Order::AcquireRelease, scope: Scope::Block, volatile: true, ..MemoryAccess::weak(Space::Generic, 0) };
@@ -84,6 +91,11 @@ pub(crate) fn warp_barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
 
 /// Selects `shfl`.
 pub(crate) fn shuffle(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    select.branch_around(|select| select_shuffle(select, ptx))
+}
+
+/// Selects `shfl` without guard.
+fn select_shuffle(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let mode = match () {
         () if ptx.has(Modifier::Up) => "UP",
         () if ptx.has(Modifier::Down) => "DOWN",
@@ -113,6 +125,11 @@ fn lane_operand(select: &mut Select<'_>, operand: ast::Operand, bits: i64) -> Re
 
 /// Selects `vote`.
 pub(crate) fn vote(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    select.branch_around(|select| select_vote(select, ptx))
+}
+
+/// Selects `vote` without guard.
+fn select_vote(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let predicate = select.predicate(ptx.operand(1))?;
     let members = match ptx.operands.get(2) {
         Some(&mask) => members(select, mask)?,
@@ -162,6 +179,11 @@ pub(crate) fn activemask(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), U
 
 /// Selects `match`.
 pub(crate) fn matching(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    select.branch_around(|select| select_matching(select, ptx))
+}
+
+/// Selects `match` without guard.
+fn select_matching(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let value = select.source_of_any_width(ptx.operand(1), ty)?;
     let (value, size) = if ty.bits() == 64 { (value, ".U64") } else { (select.in_register(value), "") };
@@ -194,6 +216,11 @@ pub(crate) fn matching(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
 
 /// Selects `redux`.
 pub(crate) fn reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    select.branch_around(|select| select_reduction(select, ptx))
+}
+
+/// Selects `redux` without guard.
+fn select_reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let value = select.source(ptx.operand(1), ty)?;
     let value = select.in_register(value);
@@ -228,6 +255,11 @@ pub(crate) fn reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
 
 /// Selects `elect`.
 pub(crate) fn elect(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    select.branch_around(|select| select_elect(select, ptx))
+}
+
+/// Selects `elect` without guard.
+fn select_elect(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     if !Opcode::ELECT.exists_on(select.target) {
         return select.unsupported(ptx);
     }

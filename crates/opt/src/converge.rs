@@ -44,7 +44,8 @@
 //! [`MAX_NESTED_BARRIERS`], the outermost ones get no barrier.
 //!
 //! **Synchronizations.** The pass also knows at which instructions a warp may be diverged, and inserts and deletes `WARPSYNC` instructions
-//! accordingly ([`synchronization`]). Where threads of a diverged warp may overwrite uniform registers that others read, it keeps the values
+//! accordingly ([`synchronization`]). Shuffles and the like that threads may execute together at different instructions become calls where the
+//! warp is diverged ([`meeting`]). Where threads of a diverged warp may overwrite uniform registers that others read, it keeps the values
 //! alive ([`shared_uniform`]).
 //!
 //! No later pass may merge the two halves of a split block or move code between them. The cost is one graph search per region in the worst
@@ -60,10 +61,14 @@ use rustc_hash::FxHashSet;
 use crate::insert_yields;
 use crate::redirect_edges::redirect_edges;
 
+mod diverged_branch;
+mod meeting;
 mod region;
 mod shared_uniform;
 mod synchronization;
 
+pub(crate) use diverged_branch::{DivergedBranches, new_machine_inst};
+use meeting::Meetings;
 use region::ConvergenceRegion;
 pub(crate) use shared_uniform::SharedUniformValues;
 use shared_uniform::keep_shared_uniform_values;
@@ -73,12 +78,14 @@ pub(crate) use synchronization::{WarpConvergence, is_plain_warpsync};
 pub const MAX_NESTED_BARRIERS: usize = 14;
 
 /// Number of changes that the pass made to a function.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of regions that got a convergence barrier.
     pub barriers: usize,
     /// Number of reconvergence points without a barrier, plus the number of divergent branches whose paths never meet again.
     pub skipped: usize,
+    /// Names of functions of the compiler that the pass inserted calls of, in which threads of a diverged warp meet.
+    pub callees: BTreeSet<String>,
 }
 
 /// Inserts convergence barriers, and inserts and deletes `WARPSYNC` instructions. `waits_for_whole_warp(name)` says whether a call of the
@@ -116,16 +123,18 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
     let waiting: FxHashSet<Block> = insert_yields::waiting_loop_headers(function, &analyses.loops).into_iter().collect();
     let reliable: Vec<ConvergenceRegion> =
         regions.iter().copied().filter(|region| always_reconverges(function, &flow, &waiting, *region)).collect();
-    synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable });
+    let meetings = synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable });
     insert_convergence_barriers(function, &regions);
+    stats.callees = meetings.replace(function, target);
     stats
 }
 
 /// Makes the changes that depend on where the warp may be diverged: inserts and deletes `WARPSYNC` instructions, and keeps values in uniform
-/// registers alive.
-fn synchronize(function: &mut Function, target: Target, convergence: &WarpConvergence<'_>) {
-    convergence.update_warpsyncs(function, target);
+/// registers alive. Returns the operations that threads may execute together at different instructions.
+fn synchronize(function: &mut Function, target: Target, convergence: &WarpConvergence<'_>) -> Meetings {
+    let meetings = convergence.update_warpsyncs(function, target);
     keep_shared_uniform_values(function, convergence);
+    meetings
 }
 
 /// Analyses of the control-flow graph that all steps of the pass use.

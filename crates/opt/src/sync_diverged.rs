@@ -16,25 +16,20 @@
 //! `UMOV` with `BRA.DIV` 3 to 10 more.
 //!
 //! ptxas 13.0.88 has the same test for votes, and where a function has several shuffles, matches, reductions or barriers that threads may
-//! execute together. It keeps the `WARPSYNC` of a single one, which traps as described. Out of line it has `WARPSYNC.COLLECTIVE`, for threads
-//! that execute the operation at different instructions. A `WARPSYNC` that orders memory (`bar.warp.sync`) is not tested here.
+//! execute together. It keeps the `WARPSYNC` of a single one, which traps as described. A `WARPSYNC` that orders memory (`bar.warp.sync`) is
+//! not tested here. Operations that threads may execute together at different instructions have been replaced before (`converge/meeting.rs`).
 //!
 //! **Masks.** Only constants are tested. A mask in a register may differ between the threads of a warp, which one branch cannot test.
-//! Without uniform registers in the instruction, as before sm_80, the test is whether any thread of the warp is missing; then a part of a
-//! warp that synchronizes alone always takes the branch.
+//! Before sm_80 the test is whether any thread of the warp is missing; then a part of a warp that synchronizes alone always takes the branch.
 //!
 //! **Repeated synchronizations.** Between two instructions of a block the active threads stay together, unless there is a call or another
 //! synchronization between them. So of several synchronizations with the same mask in a block, only the first stays.
-//!
-//! **Uniform registers** are shared by all threads of a warp, so values that other threads may still read stay alive (`KEEP`) where the mask
-//! is written; see `converge/shared_uniform.rs`.
 
-use oriole_ir::{Block, Class, Function, Guard, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Target, Value};
-use oriole_isa::{Opcode, Symbol, Symbols};
+use oriole_ir::{Block, Class, Function, Inst, Op, Operand, Part, Pseudo, Target, Value};
+use oriole_isa::{Opcode, Symbol};
 use rustc_hash::FxHashSet;
-use smallvec::SmallVec;
 
-use crate::converge::{SharedUniformValues, is_plain_warpsync, split_block};
+use crate::converge::{DivergedBranches, is_plain_warpsync, new_machine_inst};
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 
@@ -150,21 +145,21 @@ fn test_before_warpsyncs(function: &mut Function, target: Target) -> usize {
         SyncMask::Constant(mask) => (mask != u32::MAX).then_some(mask),
         SyncMask::Register(_) => None,
     };
-    let mut synchronizations: Vec<(Block, Inst, u32)> = Vec::new();
+    let mut synchronizations: Vec<Synchronization> = Vec::new();
     for &block in &function.layout {
-        let insts = function.blocks[block].insts.iter().copied().filter(is_candidate);
-        synchronizations.extend(insts.filter_map(|inst| Some((block, inst, partial_mask(inst)?))));
+        let insts = function.blocks[block].insts.iter().enumerate().filter(|(_, inst)| is_candidate(inst));
+        synchronizations.extend(insts.filter_map(|(at, &inst)| Some(Synchronization { block, at, mask: partial_mask(inst)? })));
     }
     if synchronizations.is_empty() {
         return 0;
     }
     let count = synchronizations.len();
-    let tests_mask = encodes("BRA.DIV UR4, 0x0", target);
-    let shared = SharedUniformValues::find(function);
+    let mut branches = DivergedBranches::new(function, target);
     // From the last to the first of a block: what follows the first one, with the tests in it, moves to a new block.
-    for (block, inst, mask) in synchronizations.into_iter().rev() {
-        test_before_warpsync(function, Synchronization { block, inst, mask }, tests_mask.then_some(&shared));
+    for synchronization in synchronizations.into_iter().rev() {
+        test_before_warpsync(function, synchronization, &mut branches);
     }
+    branches.finish(function);
     count
 }
 
@@ -172,61 +167,32 @@ fn test_before_warpsyncs(function: &mut Function, target: Target) -> usize {
 #[derive(Clone, Copy)]
 struct Synchronization {
     block: Block,
-    inst: Inst,
+    /// Index of the instruction in its block.
+    at: usize,
     mask: u32,
 }
 
-/// Makes one `WARPSYNC` conditional. The test names the mask if `shared`, the values in uniform registers, is given; otherwise it asks for
-/// all threads of the warp.
-fn test_before_warpsync(function: &mut Function, synchronization: Synchronization, shared: Option<&SharedUniformValues>) {
-    let Synchronization { block, inst, mask } = synchronization;
+/// Makes one `WARPSYNC` conditional.
+fn test_before_warpsync(function: &mut Function, synchronization: Synchronization, branches: &mut DivergedBranches) {
+    let Synchronization { block, at, mask } = synchronization;
+    let inst = function.blocks[block].insts[at];
     let location = function.insts[inst].location;
-    let mask = Operand::from(i64::from(mask));
-    let at = function.blocks[block].insts.iter().position(|&other| other == inst).expect("the block has the instruction");
-    let after = split_block(function, block, at + 1);
-    function.blocks[block].insts.pop();
-    let apart = function.new_block();
-    let machine = |function: &mut Function, opcode: Opcode, operands: &[Operand], results: usize| {
-        let new = function.new_inst(Op::Machine(opcode), Symbols::new(), None, operands, results);
-        function.insts[new].location = location;
-        new
-    };
-
-    let mut test: SmallVec<[Operand; 2]> = SmallVec::new();
-    if let Some(shared) = shared {
-        let value = function.new_value(Class::UR);
-        let whole = Operand::from(function.whole(value));
-        let kept = shared.keep(function, block);
-        let load = machine(function, Opcode::UMOV, &[whole, mask], 1);
-        function.blocks[block].insts.push(load);
-        test.push(whole);
-        function.blocks[apart].insts.extend(kept);
-    }
-    test.push(apart.into());
-    let branch = machine(function, Opcode::BRA, &test, 0);
-    function.insts[branch].modifiers = Symbols::from_iter([Symbol::DIV]);
-    // The guard says that control may continue at the next instruction.
-    function.insts[branch].guard = Some(Guard { kind: OperandKind::Zero(RegFile::Predicate), negated: false });
-    let next = machine(function, Opcode::BRA, &[after.into()], 0);
-    function.blocks[block].insts.extend([branch, next]);
-
+    let (apart, after) = branches.insert(function, block, at, mask, location);
+    function.blocks[after].insts.remove(0);
     if function.used(inst).next().is_some() {
         // The register of the mask is loaded again, so that it is not needed where the warp is converged.
         let value = function.new_value(Class::R);
         let whole = Operand::from(function.whole(value));
-        let load = machine(function, Opcode::MOV, &[whole, mask], 1);
+        let load = new_machine_inst(function, Opcode::MOV, &[whole, i64::from(mask).into()], 1, location);
         function.set_operands(inst, &[whole], 0);
         function.blocks[apart].insts.push(load);
     }
-    let back = machine(function, Opcode::BRA, &[after.into()], 0);
+    let back = new_machine_inst(function, Opcode::BRA, &[after.into()], 0, location);
     function.blocks[apart].insts.extend([inst, back]);
-    let here = function.layout.iter().position(|&other| other == block).expect("the block is in the layout");
-    function.layout.insert(here + 1, after);
-    function.layout.push(apart);
 }
 
 /// Deletes the moves that define one of `values` if no instruction reads it.
-fn remove_unread_moves(function: &mut Function, values: &[Value]) {
+pub(crate) fn remove_unread_moves(function: &mut Function, values: &[Value]) {
     let mut unread: FxHashSet<Value> = values.iter().copied().collect();
     for part in all_insts(function).flat_map(|inst| function.used(inst)) {
         unread.remove(&part.value);
@@ -245,9 +211,4 @@ fn remove_unread_moves(function: &mut Function, values: &[Value]) {
 /// Returns the instructions of a function in layout order.
 fn all_insts(function: &Function) -> impl Iterator<Item = Inst> + '_ {
     function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied())
-}
-
-/// Returns whether a target has an encoding for an instruction.
-fn encodes(text: &str, target: Target) -> bool {
-    oriole_isa::parse(text).is_ok_and(|instruction| oriole_isa::encode(&instruction, target).is_ok())
 }

@@ -41,6 +41,7 @@ mod ty;
 mod variables;
 mod video;
 mod warp;
+mod warp_apart;
 mod warpgroup;
 
 pub use kernel::Generated;
@@ -60,6 +61,7 @@ pub fn all() -> Vec<Generated> {
         moves::tests,
         special::tests,
         warp::tests,
+        warp_apart::tests,
         memory::tests,
         atomics::tests,
         aggregate::tests,

@@ -208,7 +208,10 @@ pub(super) fn converge(state: &mut FunctionState<'_>) -> PassOutcome {
     }
     let may_wait =
         |name: &str| functions_waiting_for_warp.contains(name) || oriole_isel::is_runtime(name) && !oriole_isel::is_slow_path(name);
-    opt::converge::run(&mut state.function, target, &may_wait);
+    let stats = opt::converge::run(&mut state.function, target, &may_wait);
+    if !stats.callees.is_empty() {
+        Arc::make_mut(&mut state.selection).callees.extend(stats.callees);
+    }
     Ok(())
 }
 

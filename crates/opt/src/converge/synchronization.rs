@@ -23,6 +23,7 @@ use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::meeting::Meetings;
 use super::region::ConvergenceRegion;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
@@ -38,11 +39,12 @@ pub(crate) struct WarpConvergence<'a> {
 }
 
 impl WarpConvergence<'_> {
-    /// Inserts a `WARPSYNC` where an instruction needs the whole warp, then deletes redundant ones; see the module comment.
-    pub(super) fn update_warpsyncs(&self, function: &mut Function, target: Target) {
+    /// Inserts a `WARPSYNC` where an instruction needs the whole warp, then deletes redundant ones; see the module comment. Returns the
+    /// operations that threads may execute together at different instructions, whose `WARPSYNC` is not redundant.
+    pub(super) fn update_warpsyncs(&self, function: &mut Function, target: Target) -> Meetings {
         drop_exclusive_of_constant_masks(function);
         self.insert_warpsyncs(function, target);
-        self.remove_redundant_warpsyncs(function);
+        self.remove_redundant_warpsyncs(function)
     }
 
     /// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged.
@@ -79,17 +81,22 @@ impl WarpConvergence<'_> {
 
     /// Deletes each `WARPSYNC` in code where the warp is converged, whatever its mask: the threads of the mask are active together. A
     /// `WARPSYNC` that also orders memory becomes a `NOP` instead, across which no memory access moves, as in ptxas' code.
-    fn remove_redundant_warpsyncs(&self, function: &mut Function) {
+    fn remove_redundant_warpsyncs(&self, function: &mut Function) -> Meetings {
         let definitions = Definitions::compute(function);
         let has_synchronization = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_plain_warpsync(function, inst));
         if !self.flow.reverse_post_order().iter().any(has_synchronization) {
-            return;
+            return Meetings::default();
         }
         let starts_diverged = self.diverged_blocks(function, &definitions);
+        let is_partial = self.partial_blocks(function);
+        let meetings = Meetings::find(function, self.flow, |block| starts_diverged[block.position()] && is_partial[block.position()]);
         for &block in self.flow.reverse_post_order() {
             let mut is_diverged = starts_diverged[block.position()];
             let mut insts = std::mem::take(&mut function.blocks[block].insts);
             insts.retain(|&inst| {
+                if is_diverged && meetings.contains(inst) {
+                    return true;
+                }
                 let is_redundant = !is_diverged && is_plain_warpsync(function, inst);
                 is_diverged = is_warp_diverged_after(function, &definitions, inst, is_diverged);
                 if is_redundant && function.insts[inst].memory.is_some() {
@@ -103,6 +110,7 @@ impl WarpConvergence<'_> {
             });
             function.blocks[block].insts = insts;
         }
+        meetings
     }
 
     /// Returns, for each block, whether a warp may be diverged when it enters the block. A warp diverges at a divergent branch and in a

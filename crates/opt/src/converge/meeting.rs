@@ -1,0 +1,406 @@
+//! Warp operations that threads of a warp may execute together at different instructions.
+//!
+//! `shfl.sync`, `vote.sync`, `match.sync` and `bar.warp.sync` wait until all threads of the mask have executed an operation with the same
+//! qualifiers and mask. PTX does not ask for the same instruction: the arms of a branch may have one shuffle each. A `WARPSYNC` in each arm
+//! would hang, because the threads of a `WARPSYNC` wait for each other at that instruction only (seen on an H200). So where several blocks
+//! that only some threads execute have operations of a kind, a diverged warp calls a function of the compiler, in which all threads meet:
+//!
+//! ```text
+//! bb1:  WARPSYNC.ALL                    bb1:  %9:UR = UMOV -1 ; @PT BRA.DIV %9, bb8 ; BRA bb6
+//!       %3:R = SHFL.IDX %0, %1, 0x1f    bb6:  %10:R = SHFL.IDX %0, %1, 0x1f ; BRA bb7
+//!       rest                     becomes bb7: %3:R = PHI %10, bb6, %11, bb8 ; rest
+//!                                       bb8:  %11:R = CALL __oriole_warp_shfl_idx(%0, %1, 0x1f, -1) ; BRA bb7
+//! ```
+//!
+//! If the warp is converged, no other thread can be at another operation. Masks in registers may differ between threads, so for them the
+//! test is whether all threads are here.
+//!
+//! **Which operations.** Two operations of a kind in blocks of which one dominates the other and is post-dominated by it, in the same loop,
+//! are executed equally often by each thread, in the same order, so threads that wait for each other are at the same one. If that holds for all
+//! operations of a kind, as in a function with one loop of shuffles, they keep their `WARPSYNC`.
+//!
+//! **ptxas** tests for divergence in the same way. Before Hopper it calls such functions; on Hopper and later `WARPSYNC.COLLECTIVE` lets one
+//! thread's instruction execute for all, out of line, on registers that are the same at all operations. The functions here need no
+//! registers of their own in the rest of the function.
+//!
+//! **Limits.** Threads that execute operations in different functions do not meet, and neither do those at `redux` and `elect`, whose results
+//! are in uniform registers, which these functions do not have.
+
+use std::collections::BTreeSet;
+
+use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators};
+use oriole_ir::{
+    Block, Class, FIRST_ARGUMENT_REGISTER, Function, Inst, Location, Op, Operand, Part, Pseudo, Reference, ReferenceKind, Role, Target,
+    Value, WARP_OPERATION_PREFIX,
+};
+use oriole_isa::{Opcode, Symbol, Symbols};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use super::diverged_branch::{DivergedBranches, new_machine_inst};
+use super::is_plain_warpsync;
+use crate::definitions::Definitions;
+use crate::known::OperandFacts;
+use crate::sync_diverged::remove_unread_moves;
+
+/// What operations that threads can execute together have in common: the opcode, and for shuffles the mode.
+type OperationKind = (Opcode, Option<Symbol>);
+
+/// A `WARPSYNC` and the instructions that need it, all selected for one PTX instruction.
+struct WarpOperation {
+    /// Index of the `WARPSYNC` in its block.
+    synchronization: usize,
+    /// Indices of the instructions that exchange values between threads; empty for `bar.warp.sync`.
+    exchanges: SmallVec<[usize; 2]>,
+    kind: OperationKind,
+}
+
+/// Returns the warp operations of a block that can be replaced.
+fn warp_operations(function: &Function, block: Block) -> Vec<WarpOperation> {
+    let mut found: Vec<WarpOperation> = Vec::new();
+    // The location of the last `WARPSYNC`; `None` if its operation cannot be replaced.
+    let mut location: Option<Location> = None;
+    for (at, &inst) in function.blocks[block].insts.iter().enumerate() {
+        let data = &function.insts[inst];
+        if is_plain_warpsync(function, inst) {
+            location = Some(data.location);
+            found.push(WarpOperation { synchronization: at, exchanges: SmallVec::new(), kind: (Opcode::WARPSYNC, None) });
+            continue;
+        }
+        let (Some(opcode), Some(last)) = (data.op.machine(), found.last_mut()) else { continue };
+        if location != Some(data.location) {
+            continue;
+        }
+        match opcode {
+            Opcode::SHFL | Opcode::VOTE | Opcode::MATCH if data.guard.is_none() && has_simple_operands(function, inst) => {
+                last.exchanges.push(at);
+                last.kind = (opcode, data.modifiers.first().copied().filter(|_| opcode == Opcode::SHFL));
+            }
+            Opcode::SHFL | Opcode::VOTE | Opcode::MATCH | Opcode::REDUX | Opcode::CREDUX | Opcode::ELECT => {
+                found.pop();
+                location = None;
+            }
+            _ => {}
+        }
+    }
+    // Other synchronizations precede instructions that all threads of a warp execute together.
+    let orders_memory = |at: usize| function.insts[function.blocks[block].insts[at]].memory.is_some();
+    found.retain(|operation| !operation.exchanges.is_empty() || orders_memory(operation.synchronization));
+    found
+}
+
+/// Returns whether the results of an instruction are whole values, and its 64-bit source is a value.
+fn has_simple_operands(function: &Function, inst: Inst) -> bool {
+    let is_whole = |part: Part| function.whole(part.value) == part;
+    let is_wide = function.insts[inst].modifiers.contains(&Symbol::U64);
+    function.results(inst).iter().filter_map(Operand::part).all(is_whole)
+        && (!is_wide || function.sources(inst).iter().all(|source| source.part().is_some_and(is_whole)))
+}
+
+/// The `WARPSYNC` instructions of operations that threads may execute together at different instructions.
+#[derive(Default)]
+pub(super) struct Meetings(FxHashSet<Inst>);
+
+impl Meetings {
+    /// Finds the operations. `is_partial` returns whether a block may be executed by a diverged warp, by some of its threads or less often by
+    /// some of them.
+    pub(super) fn find(function: &Function, flow: &ControlFlow, is_partial: impl Fn(Block) -> bool) -> Meetings {
+        let mut blocks_of_kind: FxHashMap<OperationKind, BTreeSet<Block>> = FxHashMap::default();
+        for &block in flow.reverse_post_order().iter().filter(|&&block| is_partial(block)) {
+            for operation in warp_operations(function, block) {
+                blocks_of_kind.entry(operation.kind).or_default().insert(block);
+            }
+        }
+        if blocks_of_kind.values().all(|blocks| blocks.len() < 2) {
+            return Meetings::default();
+        }
+        let dominators = Dominators::compute(function, flow);
+        let post_dominators = PostDominators::compute(function, flow);
+        let loops = Loops::compute(function, flow);
+        let is_equally_frequent = |one: Block, other: Block| {
+            let is_ordered = |above: Block, below: Block| dominators.dominates(above, below) && post_dominators.dominates(below, above);
+            loops.innermost(one) == loops.innermost(other) && (is_ordered(one, other) || is_ordered(other, one))
+        };
+        blocks_of_kind.retain(|_, blocks| {
+            let first = blocks.first().copied();
+            blocks.iter().any(|&block| first.is_some_and(|first| !is_equally_frequent(first, block)))
+        });
+        let mut meetings = Meetings::default();
+        for &block in function.layout.iter().filter(|&&block| flow.is_reachable(block) && is_partial(block)) {
+            let mut operations = warp_operations(function, block);
+            operations.retain(|operation| blocks_of_kind.contains_key(&operation.kind));
+            let insts = &function.blocks[block].insts;
+            meetings.0.extend(operations.iter().map(|operation| insts[operation.synchronization]));
+        }
+        meetings
+    }
+
+    /// Returns whether a `WARPSYNC` belongs to one of the operations.
+    pub(super) fn contains(&self, synchronization: Inst) -> bool {
+        self.0.contains(&synchronization)
+    }
+
+    /// Replaces the operations; see the module comment. Returns the names of the functions that the code calls.
+    pub(super) fn replace(&self, function: &mut Function, target: Target) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        if self.0.is_empty() {
+            return names;
+        }
+        let masks: Vec<Value> = self.0.iter().flat_map(|&inst| function.used(inst)).map(|part| part.value).collect();
+        let blocks: Vec<Block> = function
+            .layout
+            .iter()
+            .copied()
+            .filter(|&block| function.blocks[block].insts.iter().any(|inst| self.0.contains(inst)))
+            .collect();
+        let definitions = Definitions::compute(function);
+        let mut branches = DivergedBranches::new(function, target);
+        for block in blocks {
+            let mut operations = warp_operations(function, block);
+            operations.retain(|operation| self.contains(function.blocks[block].insts[operation.synchronization]));
+            let mut deleted: FxHashSet<Inst> = FxHashSet::default();
+            // From the last to the first, so that indices stay valid.
+            for operation in operations.iter().rev() {
+                let synchronization = function.blocks[block].insts[operation.synchronization];
+                let mask = mask_of(function, &definitions, synchronization);
+                for &at in operation.exchanges.iter().rev() {
+                    replace_exchange(function, &mut branches, (block, at), mask, &mut names);
+                }
+                if operation.exchanges.is_empty() {
+                    replace_barrier(function, &mut branches, (block, operation.synchronization), mask, &mut names);
+                } else {
+                    deleted.insert(synchronization);
+                }
+            }
+            // The block has been split at the operations; what is left of it and its parts has each `WARPSYNC` at most once.
+            for part in branches.parts_of(block) {
+                function.blocks[part].insts.retain(|inst| !deleted.contains(inst));
+            }
+        }
+        branches.finish(function);
+        remove_unread_moves(function, &masks);
+        names
+    }
+}
+
+/// Returns the mask of a `WARPSYNC` as an operand: a number if it is known.
+fn mask_of(function: &Function, definitions: &Definitions, synchronization: Inst) -> Operand {
+    match function.sources(synchronization) {
+        [mask] => OperandFacts::new(function, definitions).word(mask).map_or(*mask, |known| i64::from(known).into()),
+        _ => i64::from(u32::MAX).into(),
+    }
+}
+
+/// Returns the threads whose presence shows that no thread executes the operation elsewhere: those of a known mask, otherwise all.
+fn tested_threads(mask: Operand) -> u32 {
+    mask.integer().map_or(u32::MAX, |known| known as u32)
+}
+
+/// Replaces a `bar.warp.sync` by a branch to a call. Where the warp is converged, a `NOP` keeps the order of memory accesses, as
+/// for other redundant barriers.
+fn replace_barrier(
+    function: &mut Function,
+    branches: &mut DivergedBranches,
+    (block, at): (Block, usize),
+    mask: Operand,
+    names: &mut BTreeSet<String>,
+) {
+    let inst = function.blocks[block].insts[at];
+    let location = function.insts[inst].location;
+    let memory = function.insts[inst].memory;
+    let (apart, after) = branches.insert(function, block, at, tested_threads(mask), location);
+    function.insts[inst].op = Op::Machine(Opcode::NOP);
+    function.insts[inst].modifiers = Symbols::new();
+    function.set_operands(inst, &[], 0);
+    let mut caller = Caller { function, block: apart, location, mask, names };
+    let call = caller.call("sync", &[], &[]);
+    caller.function.insts[call].memory = memory;
+    caller.function.blocks[apart].insts.push(call);
+    caller.jump(after);
+}
+
+/// Replaces an exchange of values by a branch: to the instruction where the warp is converged, to calls otherwise.
+fn replace_exchange(
+    function: &mut Function,
+    branches: &mut DivergedBranches,
+    (block, at): (Block, usize),
+    mask: Operand,
+    names: &mut BTreeSet<String>,
+) {
+    let inst = function.blocks[block].insts[at];
+    let location = function.insts[inst].location;
+    let (apart, together) = branches.insert(function, block, at, tested_threads(mask), location);
+    let after = super::split_block(function, together, 1);
+    branches.follow(together, after);
+    let jump = new_machine_inst(function, Opcode::BRA, &[after.into()], 0, location);
+    function.blocks[together].insts.push(jump);
+
+    let results: SmallVec<[Operand; 2]> = SmallVec::from_slice(function.results(inst));
+    let mut caller = Caller { function, block: apart, location, mask, names };
+    let apart_results = caller.exchange(inst).map(|result| result.map(|result| caller.kept(result)));
+    caller.jump(after);
+    let mut phis: Vec<Inst> = Vec::new();
+    for (position, result) in results.iter().enumerate() {
+        let (Some(value), Some(apart_result)) = (result.value(), apart_results[position]) else { continue };
+        let together_result = function.new_value(function.values[value]);
+        let together_result = Operand::from(function.whole(together_result));
+        function.operands_mut(inst)[position] = together_result;
+        let sources = [*result, together_result, together.into(), apart_result, apart.into()];
+        let phi = function.new_inst(Op::Pseudo(Pseudo::Phi), Symbols::new(), None, &sources, 1);
+        function.insts[phi].location = location;
+        phis.push(phi);
+    }
+    function.blocks[after].insts.splice(0..0, phis);
+}
+
+/// Writes the calls for one operation to a block.
+struct Caller<'a> {
+    function: &'a mut Function,
+    block: Block,
+    location: Location,
+    /// The threads that meet.
+    mask: Operand,
+    /// The names of the functions called so far.
+    names: &'a mut BTreeSet<String>,
+}
+
+impl Caller<'_> {
+    /// Writes the calls that have the effect of an instruction. Returns the results in the order of the instruction's; `None` for one
+    /// that it does not write.
+    fn exchange(&mut self, inst: Inst) -> [Option<Operand>; 2] {
+        let sources: SmallVec<[Operand; 4]> = SmallVec::from_slice(self.function.sources(inst));
+        let written = [0, 1].map(|position| self.function.results(inst).get(position).is_some_and(|result| result.value().is_some()));
+        let modifiers = self.function.insts[inst].modifiers.clone();
+        let mode = modifiers.first().copied();
+        match (self.function.insts[inst].op.machine(), sources.as_slice()) {
+            (Some(Opcode::SHFL), sources) => {
+                let name = match mode {
+                    Some(Symbol::UP) => "shfl_up",
+                    Some(Symbol::DOWN) => "shfl_down",
+                    Some(Symbol::BFLY) => "shfl_bfly",
+                    _ => "shfl_idx",
+                };
+                let [value, is_valid] = self.call_for_two_words(name, sources);
+                [written[0].then(|| self.is_not_zero(is_valid)), Some(value)]
+            }
+            (Some(Opcode::VOTE), [predicate, ..]) => {
+                let ballot = (written[0] || mode == Some(Symbol::ANY)).then(|| self.ballot(*predicate));
+                let is_unanimous = written[1].then(|| match (mode, ballot) {
+                    (Some(Symbol::ANY), Some(votes)) => self.is_not_zero(votes),
+                    (Some(Symbol::ALL), _) => {
+                        let against = self.ballot(predicate.inverted_predicate());
+                        self.is_zero(against)
+                    }
+                    _ => {
+                        let (votes, against) = (self.ballot(*predicate), self.ballot(predicate.inverted_predicate()));
+                        let has_none_against = self.is_zero(against);
+                        self.comparison([Symbol::EQ, Symbol::U32, Symbol::OR], votes, has_none_against)
+                    }
+                });
+                [ballot.filter(|_| written[0]), is_unanimous]
+            }
+            (_, sources) => {
+                let size = if modifiers.contains(&Symbol::U64) { "b64" } else { "b32" };
+                if mode == Some(Symbol::ALL) {
+                    let [equal, is_same] = self.call_for_two_words(&format!("match_all_{size}"), sources);
+                    [written[0].then(|| self.is_not_zero(is_same)), Some(equal)]
+                } else {
+                    let result = self.new_word();
+                    let call = self.call(&format!("match_any_{size}"), &[result], sources);
+                    self.function.blocks[self.block].insts.push(call);
+                    [Some(result), None]
+                }
+            }
+        }
+    }
+
+    /// Moves a result of a call to another register, so that the registers of calls do not influence those of the code that is executed more
+    /// often. Predicates are no results of calls.
+    fn kept(&mut self, result: Operand) -> Operand {
+        let is_word = result.value().is_some_and(|value| self.function.values[value] == Class::R);
+        if is_word { self.loaded(result) } else { result }
+    }
+
+    /// Writes a call of a function with two words as results.
+    fn call_for_two_words(&mut self, name: &str, arguments: &[Operand]) -> [Operand; 2] {
+        let results = [self.new_word(), self.new_word()];
+        let call = self.call(name, &results, arguments);
+        self.function.blocks[self.block].insts.push(call);
+        results
+    }
+
+    /// Writes a ballot: the mask of the threads in which a predicate holds.
+    fn ballot(&mut self, predicate: Operand) -> Operand {
+        let word = self.new_word();
+        let one = i64::from(1).into();
+        self.machine(Opcode::SEL, &[], &[word, Operand::RZ, one, predicate.inverted_predicate()], 1);
+        let result = self.new_word();
+        let call = self.call("ballot", &[result], &[word]);
+        self.function.blocks[self.block].insts.push(call);
+        result
+    }
+
+    /// Creates the call of a function of the compiler, after loads of the arguments that are not in registers. The mask is the last argument.
+    fn call(&mut self, name: &str, results: &[Operand], arguments: &[Operand]) -> Inst {
+        let name = format!("{WARP_OPERATION_PREFIX}{name}");
+        let symbol = self.function.symbol(&name);
+        self.names.insert(name);
+        let mut register = FIRST_ARGUMENT_REGISTER;
+        let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
+        operands.extend(results.iter().zip(register..).map(|(result, register)| result.with_role(Role::Fixed(register))));
+        operands.push(Reference { symbol, offset: 0, kind: ReferenceKind::Call }.into());
+        for &argument in arguments.iter().chain(&[self.mask]) {
+            let argument = if argument.part().is_some() { argument } else { self.loaded(argument) };
+            operands.push(argument.with_role(Role::Fixed(register)));
+            register += argument.part().map_or(1, |part| part.count);
+        }
+        let call = new_machine_inst(self.function, Opcode::CALL, &operands, results.len(), self.location);
+        self.function.insts[call].modifiers = Symbols::from_iter([Symbol::ABS, Symbol::NOINC]);
+        call
+    }
+
+    /// Writes a move of a word to a new register.
+    fn loaded(&mut self, source: Operand) -> Operand {
+        let word = self.new_word();
+        self.machine(Opcode::MOV, &[], &[word, source], 1);
+        word
+    }
+
+    /// Writes a comparison of a word with zero; returns the predicate.
+    fn is_not_zero(&mut self, word: Operand) -> Operand {
+        self.comparison([Symbol::NE, Symbol::U32, Symbol::AND], word, Operand::PT)
+    }
+
+    /// Writes a comparison of a word with zero; returns the predicate.
+    fn is_zero(&mut self, word: Operand) -> Operand {
+        self.comparison([Symbol::EQ, Symbol::U32, Symbol::AND], word, Operand::PT)
+    }
+
+    /// Writes a comparison of a word with zero, combined with another predicate.
+    fn comparison(&mut self, modifiers: [Symbol; 3], word: Operand, other: Operand) -> Operand {
+        let predicate = self.new_operand(Class::P);
+        self.machine(Opcode::ISETP, &modifiers, &[predicate, Operand::PT, word, Operand::RZ, other], 2);
+        predicate
+    }
+
+    /// Writes a machine instruction.
+    fn machine(&mut self, opcode: Opcode, modifiers: &[Symbol], operands: &[Operand], results: usize) {
+        let inst = new_machine_inst(self.function, opcode, operands, results, self.location);
+        self.function.insts[inst].modifiers = Symbols::from_slice(modifiers);
+        self.function.blocks[self.block].insts.push(inst);
+    }
+
+    /// Ends the block with a branch.
+    fn jump(&mut self, to: Block) {
+        self.machine(Opcode::BRA, &[], &[to.into()], 0);
+    }
+
+    fn new_word(&mut self) -> Operand {
+        self.new_operand(Class::R)
+    }
+
+    fn new_operand(&mut self, class: Class) -> Operand {
+        let value: Value = self.function.new_value(class);
+        Operand::from(self.function.whole(value))
+    }
+}
