@@ -9,8 +9,8 @@
 //! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`share_products`], [`unroll`], [`contract`] and [`simplify`] again, [`fold`],
 //!    [`join_phis`], [`combine`], [`forward_stores`], [`vector_loads`], [`forward`] again, [`constant_handles`], [`halves`], [`dead`],
 //!    [`share_tuples`], [`uniform`], [`if_convert`] and [`guard_sums`] optimize; [`reduce`] and [`aggregate`] make atomic operations
-//!    cheaper; [`uniform_numbers`] keeps doubles in uniform registers, and [`share_constants`] loads the constants of a loop before the
-//!    loop. These passes keep instructions legal: before a change they check that the target has an encoding form for the result
+//!    cheaper; [`uniform_numbers`] keeps doubles in uniform registers, [`share_constants`] loads the constants of a loop before the
+//!    loop, and [`gather_stores`] moves stores to the same sector next to each other. These passes keep instructions legal: before a change they check that the target has an encoding form for the result
 //!    ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`sync_diverged`] makes synchronizations
 //!    of some threads conditional; [`insert_yields`] inserts `YIELD` into loops
@@ -39,6 +39,7 @@ pub mod fold;
 pub mod forward;
 pub mod forward_stores;
 pub mod fuse;
+pub mod gather_stores;
 pub mod guard_copies;
 pub mod guard_sums;
 pub mod halves;

@@ -36,6 +36,7 @@ macro_rules! simple_passes {
 simple_passes! {
     uniform_handles(state) = opt::uniform_handles::run(&mut state.function);
     forward_stores(state) = opt::forward_stores::run(&mut state.function);
+    gather_stores(state) = opt::gather_stores::run(&mut state.function);
     drop_copies(state) = opt::drop_copies::run(&mut state.function);
     guard_copies(state) = opt::guard_copies::run(&mut state.function);
     straighten(state) = opt::straighten::run(&mut state.function, state.input.options.target);

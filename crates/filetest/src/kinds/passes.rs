@@ -11,9 +11,9 @@ use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
     aggregate, balance, combine, constant_handles, constant_phis, contract, converge, dead, drop_copies, fold, forward, forward_stores,
-    fuse, guard_copies, guard_sums, halves, hoist, if_convert, insert_yields, join_phis, legalize, merge, narrow, reduce, share_constants,
-    share_products, share_tuples, simplify, split_index, stagger_products, straighten, sync_diverged, tie_loads, uniform_handles,
-    uniform_numbers, unroll, vector_loads,
+    fuse, gather_stores, guard_copies, guard_sums, halves, hoist, if_convert, insert_yields, join_phis, legalize, merge, narrow, reduce,
+    share_constants, share_products, share_tuples, simplify, split_index, stagger_products, straighten, sync_diverged, tie_loads,
+    uniform_handles, uniform_numbers, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -122,6 +122,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "hoist" => _ = hoist::run(function, target),
         "unroll" => _ = unroll::run(function, &Hardware::built_in(target)),
         "forward-stores" => _ = forward_stores::run(function),
+        "gather-stores" => _ = gather_stores::run(function),
         "vector-loads" => _ = vector_loads::run(function, target),
         "narrow" => _ = narrow::run(function, target),
         "reduce" => _ = reduce::run(function, target),

@@ -22,6 +22,7 @@
 mod edges;
 mod memory;
 mod predecessors;
+mod store_clusters;
 
 use std::ops::Range;
 
@@ -33,6 +34,7 @@ pub use edges::{Edge, EdgeKind};
 use edges::{IncomingEdges, NO_INDEX};
 use memory::MemoryOrder;
 pub(crate) use predecessors::Predecessors;
+use store_clusters::StoreClusters;
 
 /// Assumed latency, in cycles, of a variable-latency instruction for which the model has no latency.
 pub(crate) const DEFAULT_VARIABLE_LATENCY_CYCLES: u16 = 200;
@@ -277,6 +279,7 @@ impl<'m> GraphBuilder<'m> {
         self.readers.clear();
         self.memory.reset();
         self.incoming.start(region.len());
+        let clusters = StoreClusters::find(code, &region);
         for position in region.clone() {
             let item = &code.items[position];
             let node = (position - region.start) as u32;
@@ -285,6 +288,7 @@ impl<'m> GraphBuilder<'m> {
                 |register: &PortAccess| self.is_unwritten_in_region(register.register).then(|| cycles_until_result(register.register));
             starts.push(code.reads(item).iter().chain(code.writes(item)).filter_map(fresh).max().unwrap_or(0));
             self.add_register_edges(code, &region, item, node);
+            self.add_cluster_edges(code, &region, node, &clusters);
             self.incoming.finish(node);
         }
         let mut graph = Graph::from_incoming(&self.incoming, region);
@@ -387,6 +391,20 @@ impl<'m> GraphBuilder<'m> {
             }
             let next = std::mem::replace(&mut state.first_reader, latest);
             self.readers.push(ReaderNode { node, port: access.port, next });
+        }
+    }
+
+    /// Adds the edges by which a store waits for the operands of later stores to the same sector.
+    fn add_cluster_edges(&mut self, code: &SchedCode, region: &Range<usize>, node: u32, clusters: &StoreClusters) {
+        for (operand, store) in clusters.later_operands(code, region, node) {
+            let state = *self.register(operand.register);
+            if state.writer == NO_INDEX || state.writer == node {
+                continue;
+            }
+            let first = &code.items[region.start + state.writer as usize];
+            let readers = (&code.items[store], operand.port);
+            let (latency, _) = latency(self.model, Kind::Raw, operand.file, (first, state.writer_port), readers);
+            self.incoming.add(state.writer, latency, EdgeKind::Order, false);
         }
     }
 
