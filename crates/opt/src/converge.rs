@@ -89,12 +89,13 @@ pub struct Stats {
 }
 
 /// Inserts convergence barriers, and inserts and deletes `WARPSYNC` instructions. `waits_for_whole_warp(name)` says whether a call of the
-/// function `name` blocks until all other threads of the warp have called it too.
-pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn Fn(&str) -> bool) -> Stats {
+/// function `name` blocks until all other threads of the warp have called it too. `may_meet` says whether calls of functions of the compiler may
+/// be inserted, in which threads of a diverged warp meet.
+pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn Fn(&str) -> bool, may_meet: bool) -> Stats {
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
     if !may_have_divergent_branches(function, &flow) {
-        synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &[], regions: &[] });
+        synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &[], regions: &[] }, may_meet);
         return stats;
     }
     let mut analyses = CfgAnalyses::compute(function, &flow);
@@ -109,7 +110,7 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
         analyses = CfgAnalyses::compute(function, &flow);
     }
     if divergent.is_empty() {
-        synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &[], regions: &[] });
+        synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &[], regions: &[] }, may_meet);
         return stats;
     }
     let mut regions = find_convergence_regions(function, &flow, &analyses, &divergent, &mut stats);
@@ -123,7 +124,7 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
     let waiting: FxHashSet<Block> = insert_yields::waiting_loop_headers(function, &analyses.loops).into_iter().collect();
     let reliable: Vec<ConvergenceRegion> =
         regions.iter().copied().filter(|region| always_reconverges(function, &flow, &waiting, *region)).collect();
-    let meetings = synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable });
+    let meetings = synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable }, may_meet);
     insert_convergence_barriers(function, &regions);
     stats.callees = meetings.replace(function, target);
     stats
@@ -131,8 +132,8 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
 
 /// Makes the changes that depend on where the warp may be diverged: inserts and deletes `WARPSYNC` instructions, and keeps values in uniform
 /// registers alive. Returns the operations that threads may execute together at different instructions.
-fn synchronize(function: &mut Function, target: Target, convergence: &WarpConvergence<'_>) -> Meetings {
-    let meetings = convergence.update_warpsyncs(function, target);
+fn synchronize(function: &mut Function, target: Target, convergence: &WarpConvergence<'_>, may_meet: bool) -> Meetings {
+    let meetings = convergence.update_warpsyncs(function, target, may_meet);
     keep_shared_uniform_values(function, convergence);
     meetings
 }

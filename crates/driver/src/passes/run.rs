@@ -209,7 +209,9 @@ pub(super) fn converge(state: &mut FunctionState<'_>) -> PassOutcome {
     }
     let may_wait =
         |name: &str| functions_waiting_for_warp.contains(name) || oriole_isel::is_runtime(name) && !oriole_isel::is_slow_path(name);
-    let stats = opt::converge::run(&mut state.function, target, &may_wait);
+    // A patch of a tool is inserted into other code, whose uniform registers it must not write.
+    let may_meet = !state.input.options.tools_patch;
+    let stats = opt::converge::run(&mut state.function, target, &may_wait, may_meet);
     if !stats.callees.is_empty() {
         Arc::make_mut(&mut state.selection).callees.extend(stats.callees);
     }

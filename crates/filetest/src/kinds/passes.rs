@@ -116,7 +116,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "stagger-products" => _ = stagger_products::run(function, MAX_REGISTERS),
         "constant-phis" => _ = constant_phis::run(function, target),
         "remove-dead" => _ = dead::run(function, target),
-        "converge" => _ = converge::run(function, target, &|_| false),
+        "converge" => _ = converge::run(function, target, &|_| false, true),
         "sync-diverged" => _ = sync_diverged::run(function, target),
         "give-way" => _ = insert_yields::run(function, target),
         "hoist" => _ = hoist::run(function, target),

@@ -15,7 +15,8 @@
 //! If the warp is converged, no other thread can be at another operation. Masks in registers may differ between threads, so for them the
 //! test is whether all threads are here.
 //!
-//! **Which operations.** Two operations of a kind in blocks of which one dominates the other and is post-dominated by it, in the same loop,
+//! **Which operations.** Threads of a warp can be at two operations only if the warp is not converged in between: it is before a barrier of
+//! the block, so operations before and after it do not meet. Two operations of a kind in blocks of which one dominates the other and is post-dominated by it, in the same loop,
 //! are executed equally often by each thread, in the same order, so threads that wait for each other are at the same one. If that holds for all
 //! operations of a kind, as in a function with one loop of shuffles, they keep their `WARPSYNC`.
 //!
@@ -102,13 +103,15 @@ fn has_simple_operands(function: &Function, inst: Inst) -> bool {
 pub(super) struct Meetings(FxHashSet<Inst>);
 
 impl Meetings {
-    /// Finds the operations. `is_partial` returns whether a block may be executed by a diverged warp, by some of its threads or less often by
-    /// some of them.
-    pub(super) fn find(function: &Function, flow: &ControlFlow, is_partial: impl Fn(Block) -> bool) -> Meetings {
-        let mut blocks_of_kind: FxHashMap<OperationKind, BTreeSet<Block>> = FxHashMap::default();
-        for &block in flow.reverse_post_order().iter().filter(|&&block| is_partial(block)) {
+    /// Finds the operations. `stretch` returns, for a block that may be executed by a diverged warp, by some of its threads or less often by
+    /// some of them, the number of the stretch of diverged code that contains it, and `None` for other blocks. Threads of a warp are in
+    /// one stretch at a time.
+    pub(super) fn find(function: &Function, flow: &ControlFlow, stretch: impl Fn(Block) -> Option<usize>) -> Meetings {
+        let mut blocks_of_kind: FxHashMap<(OperationKind, usize), BTreeSet<Block>> = FxHashMap::default();
+        for &block in flow.reverse_post_order() {
+            let Some(stretch) = stretch(block) else { continue };
             for operation in warp_operations(function, block) {
-                blocks_of_kind.entry(operation.kind).or_default().insert(block);
+                blocks_of_kind.entry((operation.kind, stretch)).or_default().insert(block);
             }
         }
         if blocks_of_kind.values().all(|blocks| blocks.len() < 2) {
@@ -126,9 +129,10 @@ impl Meetings {
             blocks.iter().any(|&block| first.is_some_and(|first| !is_equally_frequent(first, block)))
         });
         let mut meetings = Meetings::default();
-        for &block in function.layout.iter().filter(|&&block| flow.is_reachable(block) && is_partial(block)) {
+        for &block in flow.reverse_post_order() {
+            let Some(stretch) = stretch(block) else { continue };
             let mut operations = warp_operations(function, block);
-            operations.retain(|operation| blocks_of_kind.contains_key(&operation.kind));
+            operations.retain(|operation| blocks_of_kind.contains_key(&(operation.kind, stretch)));
             let insts = &function.blocks[block].insts;
             meetings.0.extend(operations.iter().map(|operation| insts[operation.synchronization]));
         }

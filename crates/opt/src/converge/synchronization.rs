@@ -41,10 +41,10 @@ pub(crate) struct WarpConvergence<'a> {
 impl WarpConvergence<'_> {
     /// Inserts a `WARPSYNC` where an instruction needs the whole warp, then deletes redundant ones; see the module comment. Returns the
     /// operations that threads may execute together at different instructions, whose `WARPSYNC` is not redundant.
-    pub(super) fn update_warpsyncs(&self, function: &mut Function, target: Target) -> Meetings {
+    pub(super) fn update_warpsyncs(&self, function: &mut Function, target: Target, may_meet: bool) -> Meetings {
         drop_exclusive_of_constant_masks(function);
         self.insert_warpsyncs(function, target);
-        self.remove_redundant_warpsyncs(function)
+        self.remove_redundant_warpsyncs(function, may_meet)
     }
 
     /// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged.
@@ -81,7 +81,7 @@ impl WarpConvergence<'_> {
 
     /// Deletes each `WARPSYNC` in code where the warp is converged, whatever its mask: the threads of the mask are active together. A
     /// `WARPSYNC` that also orders memory becomes a `NOP` instead, across which no memory access moves, as in ptxas' code.
-    fn remove_redundant_warpsyncs(&self, function: &mut Function) -> Meetings {
+    fn remove_redundant_warpsyncs(&self, function: &mut Function, may_meet: bool) -> Meetings {
         let definitions = Definitions::compute(function);
         let has_synchronization = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_plain_warpsync(function, inst));
         if !self.flow.reverse_post_order().iter().any(has_synchronization) {
@@ -89,7 +89,14 @@ impl WarpConvergence<'_> {
         }
         let starts_diverged = self.diverged_blocks(function, &definitions);
         let is_partial = self.partial_blocks(function);
-        let meetings = Meetings::find(function, self.flow, |block| starts_diverged[block.position()] && is_partial[block.position()]);
+        let meetings = match may_meet {
+            true => {
+                let stretches = self.diverged_stretches(function, &definitions, &starts_diverged, &is_partial);
+                let is_candidate = |block: Block| starts_diverged[block.position()] && is_partial[block.position()];
+                Meetings::find(function, self.flow, |block| is_candidate(block).then(|| stretches[block.position()]))
+            }
+            false => Meetings::default(),
+        };
         for &block in self.flow.reverse_post_order() {
             let mut is_diverged = starts_diverged[block.position()];
             let mut insts = std::mem::take(&mut function.blocks[block].insts);
@@ -111,6 +118,43 @@ impl WarpConvergence<'_> {
             function.blocks[block].insts = insts;
         }
         meetings
+    }
+
+    /// Returns, for each block, a number of the stretch of diverged code to which its start belongs. While some threads of a diverged warp are
+    /// in one stretch, no others are in another one: a stretch starts at a divergent branch of a converged warp and ends where the warp is
+    /// converged again.
+    fn diverged_stretches(
+        &self,
+        function: &Function,
+        definitions: &Definitions,
+        starts_diverged: &[bool],
+        is_partial: &[bool],
+    ) -> Vec<usize> {
+        // Each block has two elements in a forest of disjoint sets, its start and its end.
+        let mut parents: Vec<usize> = (0..2 * function.blocks.len()).collect();
+        let root = |parents: &mut Vec<usize>, mut element: usize| {
+            while parents[element] != element {
+                parents[element] = parents[parents[element]];
+                element = parents[element];
+            }
+            element
+        };
+        for &block in self.flow.reverse_post_order() {
+            let (start, end) = (2 * block.position(), 2 * block.position() + 1);
+            let insts = &function.blocks[block].insts;
+            let stays = || insts.iter().fold(true, |state, &inst| is_warp_diverged_after(function, definitions, inst, state));
+            let mut joined: SmallVec<[(usize, usize); 4]> = SmallVec::new();
+            if starts_diverged[block.position()] && (is_partial[block.position()] || stays()) {
+                joined.push((start, end));
+            }
+            let diverged = self.flow.successors(block).iter().filter(|next| starts_diverged[next.position()]);
+            joined.extend(diverged.map(|next| (end, 2 * next.position())));
+            for (one, other) in joined {
+                let (one, other) = (root(&mut parents, one), root(&mut parents, other));
+                parents[one] = other;
+            }
+        }
+        (0..function.blocks.len()).map(|block| root(&mut parents, 2 * block)).collect()
     }
 
     /// Returns, for each block, whether a warp may be diverged when it enters the block. A warp diverges at a divergent branch and in a
