@@ -25,7 +25,7 @@ use oriole_sched::calls::CallCosts;
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
 use oriole_sched::occupancy_tradeoff::ReducedOccupancy;
 use oriole_sched::resource::ResourceCosts;
-use oriole_sched::score::{BlockTimes, Score};
+use oriole_sched::score::{Score, ScoredBlocks};
 
 use crate::code_kind::{CodeKind, DEFAULT_BACKEND};
 use crate::options::{BackendChoice, Options, ScheduleModeChoice, Scheduling};
@@ -234,7 +234,7 @@ pub fn schedule_score(function: &Function, allocation: &Allocation, context: Sch
 /// have if it used this number.
 pub fn score_by_registers(function: &Function, context: ScheduleContext<'_>) -> impl Fn(u32) -> Score {
     let &Hardware { model, machine, rates, .. } = context.hardware;
-    let times = BlockTimes::of_function(function, model, &ResourceCosts::from_rates(rates, machine));
+    let times = ScoredBlocks::of_function(function, model, &ResourceCosts::from_rates(rates, machine));
     move |registers| times.score(warps_with_registers(registers, context.launch, machine))
 }
 

@@ -2,6 +2,7 @@
 
 mod analysis;
 mod common;
+mod compact;
 mod frequency;
 mod ssa;
 mod template;

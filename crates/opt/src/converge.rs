@@ -54,7 +54,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators, Uniformity};
-use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Target};
+use oriole_ir::{Block, Class, Function, Inst, Op, Operand, Target};
 use oriole_isa::{Effect, Opcode, Symbols};
 use rustc_hash::FxHashSet;
 
@@ -65,14 +65,20 @@ mod diverged_branch;
 mod meeting;
 mod region;
 mod shared_uniform;
+mod shared_values;
+mod split;
 mod synchronization;
+mod unread_moves;
+mod warpsync;
 
 pub(crate) use diverged_branch::{DivergedBranches, new_machine_inst};
 use meeting::Meetings;
 use region::ConvergenceRegion;
-pub(crate) use shared_uniform::SharedUniformValues;
 use shared_uniform::keep_shared_uniform_values;
-pub(crate) use synchronization::{WarpConvergence, is_plain_warpsync};
+use split::move_rest_of_block;
+pub(crate) use synchronization::WarpConvergence;
+pub(crate) use unread_moves::remove_unread_moves;
+pub(crate) use warpsync::is_plain_warpsync;
 
 /// Maximum number of convergence barriers that are live at one point of the program; the hardware has two more.
 pub const MAX_NESTED_BARRIERS: usize = 14;
@@ -478,28 +484,5 @@ fn split_region_exit(function: &mut Function, block: Block, after: Block, barrie
     for inst in [wait, branch] {
         function.insts[inst].location = location;
         function.blocks[block].insts.push(inst);
-    }
-}
-
-/// Moves the instructions of `block` from index `at` on to a new block, which it returns. The new block is not in the layout, and `block`
-/// has no terminator.
-pub(crate) fn split_block(function: &mut Function, block: Block, at: usize) -> Block {
-    let after = function.new_block();
-    move_rest_of_block(function, block, at, after);
-    after
-}
-
-/// Moves the instructions of `block` from index `at` on to the empty block `after`. The successors of `block` are now reached from `after`,
-/// so their phis name `after` as the predecessor.
-fn move_rest_of_block(function: &mut Function, block: Block, at: usize, after: Block) {
-    function.blocks[after].insts = function.blocks[block].insts.split_off(at);
-    for next in function.successors(after) {
-        for inst in function.phis(next).to_vec() {
-            for source in function.sources_mut(inst) {
-                if source.kind == OperandKind::Block(block) {
-                    source.kind = OperandKind::Block(after);
-                }
-            }
-        }
     }
 }

@@ -48,7 +48,7 @@ struct PendingStore {
 }
 
 /// The latest stores to a sector.
-struct Cluster {
+struct SectorStores {
     stores: SmallVec<[PendingStore; 4]>,
     /// Index of the last store in its block.
     last: usize,
@@ -60,7 +60,7 @@ struct PendingStores {
     base: AddressTerms,
     guard: Option<Guard>,
     /// By the number of the sector after the base.
-    sectors: BTreeMap<i64, Cluster>,
+    sectors: BTreeMap<i64, SectorStores>,
     /// For the last store of each cluster that is complete, the stores that move to it, in their order.
     complete: FxHashMap<Inst, SmallVec<[Inst; 4]>>,
 }
@@ -125,22 +125,22 @@ impl PendingStores {
         }
         let bytes = (access.offset, access.offset + access.bytes);
         let sector = access.offset.div_euclid(SECTOR_BYTES);
-        let overlaps = |cluster: &Cluster| cluster.stores.iter().any(|other| other.bytes.0 < bytes.1 && bytes.0 < other.bytes.1);
+        let overlaps = |cluster: &SectorStores| cluster.stores.iter().any(|other| other.bytes.0 < bytes.1 && bytes.0 < other.bytes.1);
         for near in sector - 1..=sector + 1 {
-            let is_over = |cluster: &Cluster| overlaps(cluster) || near == sector && position - cluster.last > MAX_DISTANCE;
+            let is_over = |cluster: &SectorStores| overlaps(cluster) || near == sector && position - cluster.last > MAX_DISTANCE;
             if self.sectors.get(&near).is_some_and(is_over)
                 && let Some(cluster) = self.sectors.remove(&near)
             {
                 self.complete(cluster);
             }
         }
-        let cluster = self.sectors.entry(sector).or_insert_with(|| Cluster { stores: SmallVec::new(), last: position });
+        let cluster = self.sectors.entry(sector).or_insert_with(|| SectorStores { stores: SmallVec::new(), last: position });
         cluster.stores.push(PendingStore { inst, bytes });
         cluster.last = position;
     }
 
     /// Notes the moves of a cluster that later stores do not join.
-    fn complete(&mut self, cluster: Cluster) {
+    fn complete(&mut self, cluster: SectorStores) {
         if let Some((last, earlier)) = cluster.stores.split_last()
             && !earlier.is_empty()
         {

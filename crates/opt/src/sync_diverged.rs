@@ -25,11 +25,10 @@
 //! **Repeated synchronizations.** Between two instructions of a block the active threads stay together, unless there is a call or another
 //! synchronization between them. So of several synchronizations with the same mask in a block, only the first stays.
 
-use oriole_ir::{Block, Class, Function, Inst, Op, Operand, Part, Pseudo, Target, Value};
+use oriole_ir::{Block, Class, Function, Inst, Operand, Part, Target, Value};
 use oriole_isa::{Opcode, Symbol};
-use rustc_hash::FxHashSet;
 
-use crate::converge::{DivergedBranches, is_plain_warpsync, new_machine_inst};
+use crate::converge::{DivergedBranches, is_plain_warpsync, new_machine_inst, remove_unread_moves};
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 
@@ -189,23 +188,6 @@ fn test_before_warpsync(function: &mut Function, synchronization: Synchronizatio
     }
     let back = new_machine_inst(function, Opcode::BRA, &[after.into()], 0, location);
     function.blocks[apart].insts.extend([inst, back]);
-}
-
-/// Deletes the moves that define one of `values` if no instruction reads it.
-pub(crate) fn remove_unread_moves(function: &mut Function, values: &[Value]) {
-    let mut unread: FxHashSet<Value> = values.iter().copied().collect();
-    for part in all_insts(function).flat_map(|inst| function.used(inst)) {
-        unread.remove(&part.value);
-    }
-    let is_unread_move = |function: &Function, inst: Inst| {
-        matches!(function.insts[inst].op, Op::Machine(Opcode::MOV) | Op::Pseudo(Pseudo::Copy))
-            && function.defined(inst).all(|value| unread.contains(&value))
-    };
-    for block in function.layout.clone() {
-        let mut insts = std::mem::take(&mut function.blocks[block].insts);
-        insts.retain(|&inst| !is_unread_move(function, inst));
-        function.blocks[block].insts = insts;
-    }
 }
 
 /// Returns the instructions of a function in layout order.

@@ -79,11 +79,11 @@ fn issue_cycles_with_conflicts(items: &[Item], conflict_cycles: i32) -> f64 {
 
 /// The estimated times of the blocks of a function on physical registers, from which the score follows for any number of resident warps.
 #[derive(Clone, Debug)]
-pub struct BlockTimes(Vec<BlockTime>);
+pub struct ScoredBlocks(Vec<ScoredBlock>);
 
 /// The estimated time of one block.
 #[derive(Clone, Copy, Debug)]
-struct BlockTime {
+struct ScoredBlock {
     /// Estimated number of executions of the block.
     executions: f64,
     /// Number of cycles of one execution by a lone warp.
@@ -92,9 +92,9 @@ struct BlockTime {
     busiest_unit_cycles: f64,
 }
 
-impl BlockTimes {
+impl ScoredBlocks {
     /// Estimates the times of the blocks of a function on physical registers.
-    pub fn of_function(function: &Function, model: &Model, costs: &ResourceCosts) -> BlockTimes {
+    pub fn of_function(function: &Function, model: &Model, costs: &ResourceCosts) -> ScoredBlocks {
         let flow = ControlFlow::compute(function);
         let loops = Loops::compute(function, &flow);
         let mut builder = GraphBuilder::new(model, from_machine::empty().registers());
@@ -114,9 +114,9 @@ impl BlockTimes {
             }
             let busiest_unit_cycles = busiest_unit_cycles(&code.items, costs).max(issue_cycles_with_conflicts(&code.items, conflicts));
             let alone = f64::from(length).max(busiest_unit_cycles);
-            times.push(BlockTime { executions: LOOP_MODEL.executions(loops.depth(block)), alone, busiest_unit_cycles });
+            times.push(ScoredBlock { executions: LOOP_MODEL.executions(loops.depth(block)), alone, busiest_unit_cycles });
         }
-        BlockTimes(times)
+        ScoredBlocks(times)
     }
 
     /// Returns the score of the function with `warps` resident warps per warp scheduler.

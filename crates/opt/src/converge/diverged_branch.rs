@@ -17,7 +17,8 @@ use oriole_isa::{Opcode, Symbol, Symbols};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{SharedUniformValues, split_block};
+use super::shared_values::SharedUniformValues;
+use super::split::split_block;
 
 /// Inserts branches that are taken where the warp is diverged. The layout of the function changes in [`DivergedBranches::finish`].
 pub(crate) struct DivergedBranches {

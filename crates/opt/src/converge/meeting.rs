@@ -39,10 +39,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::diverged_branch::{DivergedBranches, new_machine_inst};
-use super::is_plain_warpsync;
+use super::split::split_block;
+use super::unread_moves::remove_unread_moves;
+use super::warpsync::is_plain_warpsync;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
-use crate::sync_diverged::remove_unread_moves;
 
 /// What operations that threads can execute together have in common: the opcode, and for shuffles the mode.
 type OperationKind = (Opcode, Option<Symbol>);
@@ -234,7 +235,7 @@ fn replace_exchange(
     let inst = function.blocks[block].insts[at];
     let location = function.insts[inst].location;
     let (apart, together) = branches.insert(function, block, at, tested_threads(mask), location);
-    let after = super::split_block(function, together, 1);
+    let after = split_block(function, together, 1);
     branches.follow(together, after);
     let jump = new_machine_inst(function, Opcode::BRA, &[after.into()], 0, location);
     function.blocks[together].insts.push(jump);

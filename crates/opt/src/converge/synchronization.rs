@@ -25,6 +25,7 @@ use smallvec::SmallVec;
 
 use super::meeting::Meetings;
 use super::region::ConvergenceRegion;
+use super::warpsync::is_plain_warpsync;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 
@@ -269,12 +270,6 @@ fn is_warp_diverged_after(function: &Function, definitions: &Definitions, inst: 
         Some(opcode) if opcode.properties().needs_whole_warp && data.guard.is_none() => false,
         _ => is_diverged,
     }
-}
-
-/// Returns whether an instruction is an unguarded `WARPSYNC` without `.EXCLUSIVE`, which would stop the threads outside of its mask.
-pub(crate) fn is_plain_warpsync(function: &Function, inst: Inst) -> bool {
-    let data = &function.insts[inst];
-    data.is_machine(Opcode::WARPSYNC) && data.guard.is_none() && !data.modifiers.contains(&Symbol::EXCLUSIVE)
 }
 
 /// Returns whether an instruction is an unguarded `WARPSYNC` of all threads.
