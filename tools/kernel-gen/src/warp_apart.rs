@@ -142,7 +142,7 @@ fn votes() -> Generated {
              {sum}"
         )
     };
-    let holds = |i: u64| if i % 2 == 0 { i % 32 < 20 } else { i % 32 > 9 };
+    let holds = |i: u64| if i.is_multiple_of(2) { i % 32 < 20 } else { i % 32 > 9 };
     // Bits 0 to 2: all, any and uni of the first predicate; then those of the second and the third.
     let flags = 0b010 | 0b111 << 3 | 0b100 << 6;
     kernel("apart_votes", "vote.sync in both arms of a branch, in all modes")
@@ -241,7 +241,7 @@ fn masks() -> Generated {
 fn rounds() -> Generated {
     let mut values: Vec<u64> = (0..THREADS as u64).collect();
     for round in 0..6 {
-        let sent: Vec<u64> = (0..THREADS as u64).map(|i| values[i as usize] + if (i + round) % 3 == 0 { 7 } else { 0 }).collect();
+        let sent: Vec<u64> = (0..THREADS as u64).map(|i| values[i as usize] + if (i + round).is_multiple_of(3) { 7 } else { 0 }).collect();
         values = (0..THREADS as u64).map(|i| values[i as usize] + 2 * sent[(i ^ (1 << (round % 5))) as usize]).collect();
     }
     kernel("apart_rounds", "a loop with a shuffle in both arms of a branch that changes direction")
