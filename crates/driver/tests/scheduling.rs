@@ -178,9 +178,9 @@ fn the_same_input_gives_the_same_bytes() {
     assert_eq!(cubin(), cubin());
 }
 
-/// A thread compiles one function after the other with the same caches. What they know from earlier functions, such as the recorded code of
-/// library functions, must not change the code of later ones, so the order of the functions must not matter. The modules use library
-/// functions in several kernels.
+/// The functions that one thread compiles share caches, for example of the code of library functions. An entry that an earlier function made
+/// must not change the code of a later one, so the order of the functions must not matter. The modules use library functions in several
+/// kernels.
 #[test]
 fn the_order_in_which_functions_are_compiled_does_not_matter() {
     for module in ["float_math", "double_math", "wide_integers", "half_math"] {

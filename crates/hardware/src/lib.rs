@@ -33,3 +33,7 @@ pub use file::{Profile, ProfileError};
 pub use hardware::Hardware;
 pub use model::{DependenceKind, LatencyRequirement, Model, VariableLatency, Waits};
 pub use rate::ThroughputClass;
+
+/// Size in bytes of a sector, the unit in which the level-one caches of all targets forward stores. The traffic that was measured on an H200
+/// (`crates/sched/src/graph/store_clusters.rs`) is counted in these units.
+pub const SECTOR_BYTES: i64 = 32;

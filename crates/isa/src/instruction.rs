@@ -143,7 +143,7 @@ pub enum OperandValue {
 }
 
 impl OperandValue {
-    /// Returns the code of the kind of operand in the filters of forms ([`crate::table::FormFilter`]), from 1 to 15. The generator of the table
+    /// Returns the number, 1 to 15, of this kind of operand in the filters of forms ([`crate::table::FormFilter`]). The generator of the table
     /// (`oriole-isa-table`) has the same codes.
     pub(crate) fn kind_code(&self) -> u64 {
         match self {

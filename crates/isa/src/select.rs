@@ -136,7 +136,7 @@ struct InstructionFilter {
     listed: u64,
     /// Number of operands.
     operands: usize,
-    /// Kinds of the first 16 operands, four bits each.
+    /// The kinds of the first 16 operands ([`OperandValue::kind_code`]), four bits each.
     kinds: u64,
 }
 

@@ -292,7 +292,7 @@ impl Form {
     }
 }
 
-/// What most instructions that do not fit a form are excluded by. The filters of all forms are in a table of their own, because the forms of
+/// The facts about a form that exclude most instructions that do not fit it. The filters of all forms are in a table of their own, because the forms of
 /// a mnemonic with their operands take many times as much memory, which would have to be read for each instruction.
 #[derive(Debug)]
 pub(crate) struct FormFilter {

@@ -6,8 +6,8 @@
 //! STG [%b+0x10], %2              STG [%b+0x10], %2
 //! ```
 //!
-//! The level-one cache passes on together what is stored to a sector of 32 bytes at almost the same time; otherwise each store is passed on
-//! on its own. On an H200 a kernel whose threads store 32 bytes each with two stores takes 1.3 times as long if the first one issues early
+//! The level-one cache forwards two stores to one sector of memory (32 bytes) together if they arrive at almost the same time, and each on its
+//! own otherwise. On an H200 a kernel whose threads store 32 bytes each with two stores takes 1.3 times as long if the first store issues early
 //! (`crates/sched/src/graph/store_clusters.rs` has the figures, and keeps the scheduler from separating the stores again). Front ends write each
 //! value where the source program computes it.
 //!
@@ -19,6 +19,7 @@
 
 use std::collections::BTreeMap;
 
+use oriole_hardware::SECTOR_BYTES;
 use oriole_ir::{Function, Guard, Inst, Space};
 use oriole_isa::Effect;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -27,8 +28,6 @@ use smallvec::SmallVec;
 use crate::definitions::Definitions;
 use crate::forward_stores::{AddressTerms, WordAccess};
 
-/// Size in bytes of a sector, the unit in which the level-one cache passes stores on.
-const SECTOR_BYTES: i64 = 32;
 /// Maximum number of instructions from one store of a sector to the next. It limits how long the stored values stay live.
 const MAX_DISTANCE: usize = 64;
 
@@ -43,7 +42,7 @@ pub struct Stats {
 #[derive(Clone, Copy)]
 struct PendingStore {
     inst: Inst,
-    /// Constant offset of the address, and its end.
+    /// Offsets from the base address of its first byte and of the byte after its last one.
     bytes: (i64, i64),
 }
 
@@ -59,7 +58,7 @@ struct SectorStores {
 struct PendingStores {
     base: AddressTerms,
     guard: Option<Guard>,
-    /// By the number of the sector after the base.
+    /// The latest stores to each sector, by the number of sectors from the base address.
     sectors: BTreeMap<i64, SectorStores>,
     /// For the last store of each cluster that is complete, the stores that move to it, in their order.
     complete: FxHashMap<Inst, SmallVec<[Inst; 4]>>,

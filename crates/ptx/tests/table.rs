@@ -36,7 +36,7 @@ fn no_row_is_ruled_out_that_takes_its_modifiers() {
         for case in legal_forms(number, 3) {
             let (text, _) = module_text(std::slice::from_ref(&case));
             let checked = check(text.as_bytes(), &Options::default());
-            // The text has a plain label where `brx.idx` needs a list of targets.
+            // The generated text passes a single label to `brx.idx`, which takes a list of labels.
             let lacks_list = row.opcode == Opcode::BrxIdx
                 && checked.diagnostics.iter().all(|diagnostic| diagnostic.code == DiagnosticCode::BadTargetList);
             assert!(checked.is_valid() || lacks_list, "{:?} line {}: {}: {:?}", row.opcode, row.line, case.text, checked.diagnostics);

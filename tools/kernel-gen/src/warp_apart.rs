@@ -237,7 +237,7 @@ fn masks() -> Generated {
         .finish()
 }
 
-/// In each of six rounds, each thread takes one of two arms with a shuffle, another one in the next round.
+/// A loop of six rounds with a branch whose arms have a shuffle each. The arm that a thread takes depends on the thread and on the round.
 fn rounds() -> Generated {
     let mut values: Vec<u64> = (0..THREADS as u64).collect();
     for round in 0..6 {

@@ -36,8 +36,8 @@ mod handlers {
     pub struct EndDelay(());
 
     impl EndDelay {
-        /// Delays the end of the program by a signal. If a signal has arrived already, does not return: the program ends as soon as the
-        /// other delays are dropped.
+        /// Keeps signals from ending the program until the value is dropped. If a signal has arrived already, this does not return: the
+        /// program ends as soon as all other delays are dropped.
         pub fn new() -> EndDelay {
             HANDLERS.call_once(install_handlers);
             let mut delays = delays();
@@ -103,7 +103,7 @@ mod handlers {
 
 #[cfg(not(unix))]
 mod no_handlers {
-    /// Has no effect, because signals are not handled.
+    /// Does nothing: the program handles no signals on systems other than Unix.
     pub struct EndDelay(());
 
     impl EndDelay {

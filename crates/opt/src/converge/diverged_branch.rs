@@ -70,17 +70,6 @@ impl DivergedBranches {
         self.parts.entry(block).or_default().push(new);
     }
 
-    /// Returns a block and the parts that were split off, directly or from one of its parts.
-    pub(crate) fn parts_of(&self, block: Block) -> Vec<Block> {
-        let mut parts = vec![block];
-        let mut next = 0;
-        while let Some(part) = parts.get(next) {
-            parts.extend(self.parts.get(part).into_iter().flatten());
-            next += 1;
-        }
-        parts
-    }
-
     /// Adds the new blocks to the layout.
     pub(crate) fn finish(mut self, function: &mut Function) {
         let layout = std::mem::take(&mut function.layout);

@@ -3,22 +3,23 @@
 //! `shfl.sync`, `vote.sync`, `match.sync` and `bar.warp.sync` wait until all threads of the mask have executed an operation with the same
 //! qualifiers and mask. PTX does not ask for the same instruction: the arms of a branch may have one shuffle each. A `WARPSYNC` in each arm
 //! would hang, because the threads of a `WARPSYNC` wait for each other at that instruction only (seen on an H200). So where several blocks
-//! that only some threads execute have operations of a kind, a diverged warp calls a function of the compiler, in which all threads meet:
+//! that only some threads execute have operations of one kind, a diverged warp calls a function of the compiler, in which all threads meet:
 //!
 //! ```text
-//! bb1:  WARPSYNC.ALL                    bb1:  %9:UR = UMOV -1 ; @PT BRA.DIV %9, bb8 ; BRA bb6
-//!       %3:R = SHFL.IDX %0, %1, 0x1f    bb6:  %10:R = SHFL.IDX %0, %1, 0x1f ; BRA bb7
-//!       rest                     becomes bb7: %3:R = PHI %10, bb6, %11, bb8 ; rest
-//!                                       bb8:  %11:R = CALL __oriole_warp_shfl_idx(%0, %1, 0x1f, -1) ; BRA bb7
+//! bb1:  WARPSYNC.ALL                           bb1:  %9:UR = UMOV -1 ; @PT BRA.DIV %9, bb8 ; BRA bb6
+//!       %3:R = SHFL.IDX %0, %1, 0x1f  becomes  bb6:  %10:R = SHFL.IDX %0, %1, 0x1f ; BRA bb7
+//!       rest                                   bb7:  %3:R = PHI %10, bb6, %11, bb8 ; rest
+//!                                              bb8:  %11:R = CALL __oriole_warp_shfl_idx(%0, %1, 0x1f, -1) ; BRA bb7
 //! ```
 //!
 //! If the warp is converged, no other thread can be at another operation. Masks in registers may differ between threads, so for them the
 //! test is whether all threads are here.
 //!
-//! **Which operations.** Threads of a warp can be at two operations only if the warp is not converged in between: it is before a barrier of
-//! the block, so operations before and after it do not meet. Two operations of a kind in blocks of which one dominates the other and is post-dominated by it, in the same loop,
-//! are executed equally often by each thread, in the same order, so threads that wait for each other are at the same one. If that holds for all
-//! operations of a kind, as in a function with one loop of shuffles, they keep their `WARPSYNC`.
+//! **Which operations.** Threads of a warp can wait at two different operations only if both are in the same stretch of diverged code. For
+//! example, a warp is converged at a barrier of the block, so operations before the barrier do not meet those after it. Also, consider two
+//! operations of one kind in the same loop, where the block of the first dominates that of the second and the second post-dominates the first.
+//! Each thread executes both equally often and in the same order, so threads that wait for each other are at the same one. If that holds for
+//! all operations of a kind in a stretch, as in a function with one loop of shuffles, they keep their `WARPSYNC`.
 //!
 //! **ptxas** tests for divergence in the same way. Before Hopper it calls such functions; on Hopper and later `WARPSYNC.COLLECTIVE` lets one
 //! thread's instruction execute for all, out of line, on registers that are the same at all operations. The functions here need no
@@ -45,7 +46,7 @@ use super::warpsync::is_plain_warpsync;
 use crate::definitions::Definitions;
 use crate::known::OperandFacts;
 
-/// What operations that threads can execute together have in common: the opcode, and for shuffles the mode.
+/// The kind of a warp operation: the opcode, and for shuffles the mode. Threads can only execute operations of the same kind together.
 type OperationKind = (Opcode, Option<Symbol>);
 
 /// A `WARPSYNC` and the instructions that need it, all selected for one PTX instruction.
@@ -163,8 +164,7 @@ impl Meetings {
         for block in blocks {
             let mut operations = warp_operations(function, block);
             operations.retain(|operation| self.contains(function.blocks[block].insts[operation.synchronization]));
-            let mut deleted: FxHashSet<Inst> = FxHashSet::default();
-            // From the last to the first, so that indices stay valid.
+            // From the last to the first, so that indices stay valid: replacing an instruction cuts the block off at it.
             for operation in operations.iter().rev() {
                 let synchronization = function.blocks[block].insts[operation.synchronization];
                 let mask = mask_of(function, &definitions, synchronization);
@@ -174,12 +174,8 @@ impl Meetings {
                 if operation.exchanges.is_empty() {
                     replace_barrier(function, &mut branches, (block, operation.synchronization), mask, &mut names);
                 } else {
-                    deleted.insert(synchronization);
+                    function.blocks[block].insts.remove(operation.synchronization);
                 }
-            }
-            // The block has been split at the operations; what is left of it and its parts has each `WARPSYNC` at most once.
-            for part in branches.parts_of(block) {
-                function.blocks[part].insts.retain(|inst| !deleted.contains(inst));
             }
         }
         branches.finish(function);

@@ -132,7 +132,7 @@ impl Running {
         self.groups.iter().position(|group| group.threads == threads)
     }
 
-    /// Releases the threads at the convergence barrier that was reached last. Called if no group can run, or all that can have yielded.
+    /// Releases the threads at the convergence barrier that was reached last. Called if no group can run, or if all groups that can run have yielded.
     fn break_deadlock(&mut self) {
         let last = self.groups.iter().rev().find_map(|group| match group.wait {
             Some(GroupWait::Convergence(barrier)) => Some(barrier),
