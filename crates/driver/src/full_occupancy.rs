@@ -29,11 +29,11 @@ const MAX_KERNEL_INSTRUCTIONS: usize = 1024;
 const MAX_LONE_WARP_RATIO: f64 = 1.4;
 
 /// Returns whether full occupancy is preferred for a function: it is a kernel of at most [`MAX_KERNEL_INSTRUCTIONS`] instructions with few
-/// loads and no loops, and does not declare the size of its blocks.
+/// loads and no loops, does not declare the size of its blocks, and does not follow `setmaxnreg`.
 pub fn is_full_occupancy_preferred(state: &FunctionState<'_>) -> bool {
     let function = &state.function;
     let is_short_kernel = function.kind == FunctionKind::Kernel && function.inst_count() <= MAX_KERNEL_INSTRUCTIONS;
-    is_short_kernel && state.launch.is_none() && has_few_loads(function) && has_no_loops(function)
+    is_short_kernel && state.input.register_counts.is_none() && state.launch.is_none() && has_few_loads(function) && has_no_loops(function)
 }
 
 /// Returns a scheduling plan with which more warps are resident: `plan` in the mode for few registers. `None` if all warps can already be

@@ -3,6 +3,7 @@
 use oriole_ir::Location;
 use oriole_opt::settle_products::{ProductSyncReason, ProductSyncRemark};
 
+use crate::register_counts::IgnoredBecause;
 use crate::schedule::SchedulePlan;
 
 /// Resource usage of one function.
@@ -67,10 +68,13 @@ impl PerformanceRemark {
         PerformanceRemark::remark_at_location(module_number, remark.location, text)
     }
 
-    /// Returns the remark that the PTX instruction `setmaxnreg` at a location has no effect.
-    pub(crate) fn ignored_setmaxnreg_remark(module_number: usize, location: Location) -> PerformanceRemark {
-        let text = "setmaxnreg: the instruction is ignored; every warp keeps the registers that the kernel starts with";
-        PerformanceRemark::remark_at_location(module_number, location, text)
+    /// Returns the remark that the PTX instruction `setmaxnreg` at a location has no effect, with the reason.
+    pub(crate) fn ignored_setmaxnreg_remark(
+        module_number: usize,
+        location: Location,
+        reason: IgnoredBecause,
+    ) -> PerformanceRemark {
+        PerformanceRemark::remark_at_location(module_number, location, reason.text())
     }
 
     /// Creates a remark about the PTX instruction at a source location.

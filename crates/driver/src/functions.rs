@@ -208,7 +208,7 @@ pub fn has_calls(module: &Module, function: &Function) -> bool {
 }
 
 /// Returns whether a function declares what its calls by address may call: a prototype or a list of functions.
-fn may_call_by_address(function: &Function) -> bool {
+pub fn may_call_by_address(function: &Function) -> bool {
     function.body.as_deref().is_some_and(|body| !body.prototypes.is_empty() || !body.target_lists.is_empty())
 }
 

@@ -10,6 +10,7 @@ use oriole_ptx::ast::{Function, FunctionId, FunctionKind, LaunchBounds, Module, 
 use crate::debug::variables::{FunctionVariables, VariableRegisters, variable_registers};
 use crate::functions::FunctionIndex;
 use crate::options::Options;
+use crate::register_counts::{IgnoredBecause, RegisterCountChanges, decide_for_kernel};
 use crate::registers::{HIDDEN_REGISTERS, RegisterLimit};
 use crate::{functions, parallel, registers, variables};
 
@@ -31,8 +32,10 @@ pub struct FunctionJob<'m> {
     pub bounds: LaunchBounds,
     /// Maximum number of registers per thread, including the hidden ones ([`HIDDEN_REGISTERS`]).
     pub limit: RegisterLimit,
-    /// Maximum number of general registers that instructions may name.
+    /// Maximum number of general registers that instructions may name; in a kernel that follows `setmaxnreg`, in any part of it.
     pub register_limit: u32,
+    /// How the function treats `setmaxnreg`.
+    pub register_counts: RegisterCountChanges,
 }
 
 impl<'m> FunctionJob<'m> {
@@ -58,7 +61,8 @@ impl<'m> FunctionJob<'m> {
             }
         }
         let debug_variables = FunctionVariables::default();
-        FunctionJob { module_number, module, id, variables, debug_variables, parameters, bounds, limit, register_limit }
+        let register_counts = RegisterCountChanges::Ignored(IgnoredBecause::Function);
+        FunctionJob { module_number, module, id, variables, debug_variables, parameters, bounds, limit, register_limit, register_counts }
     }
 
     /// Returns the PTX function.
@@ -111,13 +115,39 @@ fn set_register_limits(jobs: &mut [FunctionJob<'_>], fewest: &[u32], options: &O
             job.bounds = registers::complete_launch_bounds(&job.bounds, options);
         }
         job.limit = registers::register_limit(job.name(), &job.bounds, options, machine);
+        if job.is_kernel() {
+            job.register_counts = decide_for_kernel(job.module, job.function(), &job.bounds, &job.limit, options);
+        }
     }
+    ignore_counts_below_needs_of_callees(jobs, fewest);
     let by_option = options.max_function_registers.filter(|_| options.relocatable).unwrap_or(u32::MAX);
-    let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(|job| job.limit.registers).min().unwrap_or(u32::MAX);
+    let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(registers_for_callees).min().unwrap_or(u32::MAX);
     for (job, &fewest) in jobs.iter_mut().zip(fewest) {
-        let limit = if job.is_kernel() { job.limit.registers } else { job.limit.registers.min(of_functions).min(by_option) };
+        let limit = match job.register_counts.followed() {
+            Some(counts) => counts.most.min(registers::MAX_REGISTER_LIMIT),
+            None if job.is_kernel() => job.limit.registers,
+            None => job.limit.registers.min(of_functions).min(by_option),
+        };
         // A tools patch (code that a tool inserts into another program) runs with the registers of that program, so its limit is not
         // raised.
         job.register_limit = if options.tools_patch { limit - HIDDEN_REGISTERS } else { (limit - HIDDEN_REGISTERS).max(fewest) };
+    }
+}
+
+/// Returns the number of registers per thread that a kernel provides for the functions that it calls: everywhere in the kernel if it
+/// follows `setmaxnreg`.
+fn registers_for_callees(kernel: &FunctionJob<'_>) -> u32 {
+    let calls = functions::has_calls(kernel.module, kernel.function());
+    kernel.register_counts.followed().filter(|_| calls).map_or(kernel.limit.registers, |counts| counts.least)
+}
+
+/// Ignores `setmaxnreg` in kernels with calls if some function of the program may need more registers than one part of the kernel has.
+fn ignore_counts_below_needs_of_callees(jobs: &mut [FunctionJob<'_>], fewest: &[u32]) {
+    let functions = jobs.iter().zip(fewest).filter(|(job, _)| !job.is_kernel());
+    let Some(needed) = functions.map(|(_, &fewest)| fewest + HIDDEN_REGISTERS).max() else { return };
+    for job in jobs.iter_mut().filter(|job| functions::has_calls(job.module, job.function())) {
+        if job.register_counts.followed().is_some_and(|counts| counts.least < needed) {
+            job.register_counts = RegisterCountChanges::Ignored(IgnoredBecause::Calls);
+        }
     }
 }

@@ -50,6 +50,7 @@ mod private_names;
 mod program;
 mod prologue;
 mod quads;
+mod register_counts;
 mod registers;
 mod report_data;
 mod resident_blocks;

@@ -21,6 +21,7 @@ use crate::function_report::{FunctionReport, PerformanceRemark};
 use crate::functions::{FunctionIndex, is_driver_function};
 use crate::job::FunctionJob;
 use crate::options::Options;
+use crate::register_counts::RegisterCountChanges;
 use crate::registers::HIDDEN_REGISTERS;
 use crate::whole_program::ProgramCompilation;
 use crate::{convention, debug, images, parallel, patches, variables};
@@ -96,9 +97,11 @@ fn function_report(
 /// Returns the performance remarks about a function, without duplicates. At -O0 there are none about inserted waits: unoptimized code
 /// copies values after each instruction, so waits are expected.
 fn performance_remarks(job: &FunctionJob<'_>, function: &FinishedFunction, options: &Options) -> Vec<PerformanceRemark> {
-    let ignored = function.selection.ignored_register_counts.iter();
-    let mut remarks: Vec<PerformanceRemark> =
-        ignored.map(|&location| PerformanceRemark::ignored_setmaxnreg_remark(job.module_number, location)).collect();
+    let mut remarks: Vec<PerformanceRemark> = Vec::new();
+    if let RegisterCountChanges::Ignored(reason) = job.register_counts {
+        let ignored = function.selection.ignored_register_counts.iter();
+        remarks.extend(ignored.map(|&location| PerformanceRemark::ignored_setmaxnreg_remark(job.module_number, location, reason)));
+    }
     for remark in function.remarks.iter().filter(|_| options.level > 0) {
         let remark = PerformanceRemark::new(job.module_number, remark);
         if !remarks.contains(&remark) {

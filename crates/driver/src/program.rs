@@ -160,11 +160,22 @@ impl CompilationResults<'_> {
         let size = |job: &FunctionJob<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
         let run = |job: &FunctionJob<'_>| {
             let recorder = PassRecorder::new(&options.passes, tracker, bisect);
-            let &FunctionJob { module, id, ref variables, ref debug_variables, register_limit, .. } = job;
+            let &FunctionJob { module, id, ref variables, ref debug_variables, register_limit, register_counts, .. } = job;
             let facts = &facts[&job.module_number];
             let outcome = caches.with_idle_caches(|caches| {
-                let input =
-                    FunctionInput { module, id, variables, debug_variables, register_limit, facts, options, hardware, recorder, caches };
+                let input = FunctionInput {
+                    module,
+                    id,
+                    variables,
+                    debug_variables,
+                    register_limit,
+                    register_counts: register_counts.followed(),
+                    facts,
+                    options,
+                    hardware,
+                    recorder,
+                    caches,
+                };
                 compile_function(input)
             });
             tracker.finish_function(job.name(), size(job));

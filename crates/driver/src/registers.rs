@@ -14,7 +14,7 @@ pub use oriole_regalloc::HIDDEN_REGISTERS;
 use crate::options::{LaunchOptions, Options};
 
 /// Maximum number of registers per thread: of the 256 register numbers, the highest one stands for the zero register.
-const MAX_REGISTER_LIMIT: u32 = 255;
+pub const MAX_REGISTER_LIMIT: u32 = 255;
 /// Minimum register limit per thread: fewer registers are not enough for addresses and wide operands.
 const MIN_REGISTER_LIMIT: u32 = 16;
 /// Minimum register limit that the directive `.maxnreg` can set; lower values are raised to it.

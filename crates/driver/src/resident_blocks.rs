@@ -36,6 +36,10 @@ const MIN_POSSIBLE_SAVING: f64 = 0.003;
 /// Returns whether the allocation of a function that is not allocated yet may need more registers than its register target (the number up
 /// to which the occupancy stays the same), because of gaps between tuples. Every scheduled kernel that declares its block size may.
 pub fn may_exceed_register_target(state: &FunctionState<'_>) -> bool {
+    // The number of registers of a kernel that follows `setmaxnreg` is fixed.
+    if state.input.register_counts.is_some() {
+        return false;
+    }
     if state.launch.is_some() {
         return state.plan.is_some();
     }
@@ -66,7 +70,8 @@ pub fn allocate(before: &Function, found: &Allocation, instructions: usize, stat
 /// Returns the maximum number of live registers with which one more thread block would be resident, if the number of registers of an
 /// allocated function is only a little above the limit for that; otherwise `None`.
 pub fn register_target_for_more_blocks(state: &FunctionState<'_>) -> Option<i32> {
-    let allocation = state.allocation.as_ref().filter(|_| state.function.kind == FunctionKind::Kernel && state.spill_bytes() == 0)?;
+    let may_change = state.function.kind == FunctionKind::Kernel && state.input.register_counts.is_none() && state.spill_bytes() == 0;
+    let allocation = state.allocation.as_ref().filter(|_| may_change)?;
     let limit = register_limit_of_function(allocation.registers_used, state)?;
     i32::try_from(limit.checked_sub(HIDDEN_REGISTERS + TUPLE_GAP_REGISTERS)?).ok().filter(|&target| target > 0)
 }

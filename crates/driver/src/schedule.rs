@@ -169,6 +169,7 @@ fn with_scheduler(
         mode: plan.mode,
         knobs: Knobs { register_target: knobs.register_target.or(plan.register_target), search_steps, ..knobs },
         register_limit: environment.limit(RegFile::General),
+        initial_registers: environment.initial_registers,
         hidden_registers: HIDDEN_REGISTERS,
         uniform_limit: environment.limit(RegFile::Uniform),
         calls: Some(context.calls),

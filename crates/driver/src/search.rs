@@ -51,7 +51,8 @@ fn find_best_schedule<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionSt
             break;
         }
         let prefers_full_occupancy = full_occupancy::is_full_occupancy_preferred(state);
-        let occupancies_to_estimate = if prefers_full_occupancy { &[] } else { schedule::occupancies_to_estimate(plan, options) };
+        let is_occupancy_fixed = prefers_full_occupancy || state.input.register_counts.is_some();
+        let occupancies_to_estimate = if is_occupancy_fixed { &[] } else { schedule::occupancies_to_estimate(plan, options) };
         // The schedule for a lower occupancy counts as a trial, so a trial must be left for it.
         let occupancies_to_estimate = &occupancies_to_estimate[..occupancies_to_estimate.len().min(trials - 1)];
         let scheduled = schedule(state, plan, occupancies_to_estimate)?;

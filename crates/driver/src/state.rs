@@ -27,6 +27,7 @@ use crate::functions::FunctionFacts;
 use crate::history::History;
 use crate::options::Options;
 use crate::pass_log::{FunctionDump, PassRecorder};
+use crate::register_counts::FollowedCounts;
 use crate::report_data::ReportData;
 use crate::schedule::{self, SchedulePlan};
 
@@ -42,6 +43,8 @@ pub struct FunctionInput<'a> {
     pub debug_variables: &'a FunctionVariables,
     /// Maximum number of general registers that the function's instructions may name.
     pub register_limit: u32,
+    /// The numbers of registers in the parts of a kernel that follows `setmaxnreg`.
+    pub register_counts: Option<FollowedCounts>,
     /// Properties of the functions of the module that are known before they are compiled.
     pub facts: &'a FunctionFacts,
     /// Target and settings of the compilation.
@@ -188,7 +191,9 @@ impl<'a> FunctionState<'a> {
         let compute = || {
             let has_dynamic_stack = self.selection.has_dynamic_stack;
             let environment = convention::environment(&self.function, self.input.hardware, self.input.register_limit, has_dynamic_stack);
-            Arc::new(AllocationEnvironment { keeps_variables: self.input.options.is_for_debuggers(), ..environment })
+            let initial_registers = self.input.register_counts.map(|counts| counts.initial);
+            let keeps_variables = self.input.options.is_for_debuggers();
+            Arc::new(AllocationEnvironment { keeps_variables, initial_registers, ..environment })
         };
         Arc::clone(self.environment.get_or_init(compute))
     }

@@ -10,7 +10,7 @@
 use smallvec::SmallVec;
 
 use crate::instruction::{Address, Instruction, Operand, OperandValue};
-use crate::table::{RegFile, Symbol};
+use crate::table::{Opcode, RegFile, Symbol};
 use crate::widths::{Extent, OperandPurpose, OperandRole, extent, source_roles};
 
 /// A group of consecutive registers of one file that an instruction reads or writes.
@@ -61,6 +61,19 @@ pub enum AccessPlace {
 
 /// All register accesses of an instruction.
 pub type Accesses = SmallVec<[Access; 8]>;
+
+/// Number of general registers that the hardware allocates to each thread in addition to those that instructions name.
+pub const HIDDEN_REGISTERS: u32 = 2;
+
+/// Returns the general registers that a warp gives up at an instruction (`USETMAXREG.DEALLOC`); none for other instructions.
+pub fn released_registers(instruction: &Instruction) -> std::ops::Range<u16> {
+    let is_release = instruction.opcode == Opcode::USETMAXREG && instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".DEALLOC");
+    let kept = instruction.operands.iter().find_map(|operand| match operand.value {
+        OperandValue::Integer(count) if is_release => u16::try_from(count).ok(),
+        _ => None,
+    });
+    kept.map_or(0..0, |kept| kept.saturating_sub(HIDDEN_REGISTERS as u16)..size(RegFile::General))
+}
 
 /// Returns the number of registers in the file without the constant one. A group that extends past the file is truncated.
 fn size(file: RegFile) -> u16 {

@@ -130,6 +130,8 @@ pub struct Select<'m> {
 /// Settings of the caller that change the selected code.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct SelectOptions {
+    /// Whether `setmaxnreg` changes the number of registers; otherwise it is ignored.
+    pub follows_register_counts: bool,
     /// Whether every exit waits until errors of earlier memory accesses have been reported.
     pub waits_for_errors: bool,
     /// Whether accesses to global memory have no descriptor, so that they need no uniform registers.

@@ -137,9 +137,31 @@ pub(crate) fn dependent_grids(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<
     Ok(())
 }
 
-/// Selects `setmaxnreg`. The instruction moves registers between the warps of a block and has no other effect; this compiler keeps the
-/// number of registers that the kernel starts with, which is enough for all of its code, and reports it.
-pub(crate) fn set_register_count(select: &mut Select<'_>) -> Result<(), Unsupported> {
-    select.ignored_register_counts.push(select.b.location);
+/// Selects `setmaxnreg`, which moves registers between the warp and a pool of its block. More registers may not be available until another
+/// warp gives some up, so the warp asks for them in a loop. Each change starts a block, because the blocks before and after it may use
+/// different numbers of registers.
+pub(crate) fn set_register_count(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    if !select.options.follows_register_counts {
+        select.ignored_register_counts.push(select.b.location);
+        return Ok(());
+    }
+    let Some(count) = select.literal(ptx.operand(0), ScalarType::U32) else { return select.unsupported(ptx) };
+    let count = Operand::from(count as u32);
+    select.branch_around(|select| {
+        let is_converged = select.is_warp_converged();
+        let block = select.b.new_block();
+        select.jump(block);
+        select.start(block);
+        if !is_converged {
+            select.reconverge_warp();
+        }
+        if ptx.has(Modifier::Dec) {
+            select.b.emit("USETMAXREG.DEALLOC.CTAPOOL {}", &[count]);
+            return;
+        }
+        let is_granted = select.b.define(Class::UP, "USETMAXREG.TRY_ALLOC.CTAPOOL $, {}", &[count]);
+        let is_granted = select.b.define(Class::P, "PLOP3.LUT $, PT, PT, PT, {}, 0x80, 0x8", &[is_granted]);
+        select.jump_if(select.condition(is_granted.inverted_predicate()), block);
+    });
     Ok(())
 }

@@ -161,7 +161,7 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::StBulk => bulk::fill(select, ptx),
         Opcode::ClusterlaunchcontrolTryCancelAsync => launch_control::try_cancel(select, ptx),
         Opcode::ClusterlaunchcontrolQueryCancel => launch_control::query_cancel(select, ptx),
-        Opcode::Setmaxnreg => control::set_register_count(select),
+        Opcode::Setmaxnreg => control::set_register_count(select, ptx),
         Opcode::Griddepcontrol => control::dependent_grids(select, ptx),
         Opcode::Bra => control::branch(select, ptx),
         Opcode::BrxIdx => control::indexed_branch(select, ptx),

@@ -43,7 +43,7 @@ pub struct Selected {
     pub tensor_memory: TensorMemoryUse,
     /// Whether the function reads special registers about the shared memory that the system reserves.
     pub reads_reserved_shared: bool,
-    /// Positions of `setmaxnreg`, which has no effect on the code.
+    /// Positions of `setmaxnreg` instructions that are ignored.
     pub ignored_register_counts: Vec<Location>,
     /// Offset of the local variables in the stack frame, in bytes.
     pub locals_start: u32,

@@ -3,7 +3,7 @@
 //! Instruction selection starts a new block after every instruction that may branch, and at every PTX label, whether or not a branch goes
 //! there. Passes that work on one block at a time (common subexpressions, scheduling) find more in longer blocks. A block is appended to
 //! its predecessor if the predecessor ends with an unconditional branch to it and nothing else refers to it. Its phis then have one source
-//! and become copies. The cost is linear in the size of the function.
+//! and become copies. A block with a `USETMAXREG` stays separate: it may have fewer registers than the block before it. The cost is linear in the size of the function.
 
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Pseudo, Target};
 use oriole_isa::Opcode;
@@ -34,7 +34,8 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
         if merged_into[block] != block {
             continue;
         }
-        while let Some(next) = only_successor(function, block).filter(|&next| next != block && mentions[next] == 1) {
+        let may_append = |function: &Function, next: Block| next != block && mentions[next] == 1 && !changes_register_count(function, next);
+        while let Some(next) = only_successor(function, block).filter(|&next| may_append(function, next)) {
             if !replace_phis_by_copies(function, next) {
                 break;
             }
@@ -51,6 +52,11 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
         update_phi_predecessors(function, &mut merged_into);
     }
     joined
+}
+
+/// Returns whether a block changes the number of registers of the warp. Instruction selection starts a block at such an instruction.
+fn changes_register_count(function: &Function, block: Block) -> bool {
+    function.blocks[block].insts.iter().any(|&inst| function.insts[inst].is_machine(Opcode::USETMAXREG))
 }
 
 /// Returns the target of the unconditional branch that ends a block, or `None` if the block ends otherwise.

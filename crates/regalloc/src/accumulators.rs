@@ -113,8 +113,9 @@ pub(crate) fn divide_accumulators(function: &mut Function, env: &AllocationEnvir
         return Accumulators::default();
     }
     let mut webs = AccumulatorWebs::find(function);
-    let usable = env.usable_registers(RegFile::General);
     let flow = ControlFlow::compute(function);
+    let limit = env.block_limits(function, &flow).smallest(function.layout.iter().copied().filter(|block| has_products(block)));
+    let usable = env.usable_registers(RegFile::General).and(&RegisterSet::first_n(limit));
     let loops = Loops::compute(function, &flow);
     if webs.find_crowded_loops(function, &loops, &usable, &|_| u32::MAX).is_empty() {
         return Accumulators::default();

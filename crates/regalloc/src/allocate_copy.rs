@@ -37,6 +37,7 @@ impl RegisterAssigner<'_> {
         let available = self.registers_free_for_results(&state);
         // A divided accumulator gets its home registers, where most of its pieces already are ([`crate::accumulators`]).
         let home = self.accumulators.home_register_of(value).filter(|_| sources.len() > 1);
+        let home = home.filter(|&home| self.registers.usable.has_all(home, class.width));
         let place = match home {
             Some(home) => available.has_all(home, class.width).then_some(home),
             None => window_with_fewest_moves(class, &sources, &available).or_else(|| self.choose_registers(value, &available)),

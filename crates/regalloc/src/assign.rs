@@ -68,6 +68,9 @@ impl RegisterAssigner<'_> {
     fn allocate_block(&mut self, block: Block, is_entry: bool) -> Result<(), AllocateError> {
         self.walk.start_block(self.function, block, self.inputs.block_lengths[block]);
         self.registers.clear();
+        if self.inputs.file == RegFile::General && self.inputs.block_limits.are_different() {
+            self.registers.limit_to(self.inputs.block_limits.limit_of(block));
+        }
         if !is_entry {
             self.enter_block(block);
         }

@@ -246,6 +246,14 @@ impl RegisterAssigner<'_> {
         }
     }
 
+    /// Returns the registers of the current register file that code at the end of a block may name.
+    fn usable_registers_at_end(&self, block: Block) -> RegisterSet {
+        match self.inputs.file {
+            RegFile::General => self.registers.usable.and(&RegisterSet::first_n(self.inputs.block_limits.limit_of(block))),
+            _ => self.registers.usable,
+        }
+    }
+
     /// Returns the registers of the current register file that the terminators of a block read, guards included.
     fn registers_read_by_terminators(&self, block: Block) -> RegisterSet {
         let mut set = RegisterSet::EMPTY;
@@ -296,7 +304,8 @@ impl RegisterAssigner<'_> {
         // Scratch registers for step 1 must not hold a value at the end of the predecessor (the exit state); those for later steps must not
         // hold a result of the transfers either. The code may be placed before the terminators, so the registers that the terminators read
         // are not free.
-        let free_before = self.registers.usable.without(&before).without(&self.registers_read_by_terminators(from));
+        let usable = self.usable_registers_at_end(from);
+        let free_before = usable.without(&before).without(&self.registers_read_by_terminators(from));
         let free = free_before.without(&after).without(&transfers.written_registers());
         let mut code = Vec::new();
         let late = self.emit_memory_phis(from, transfers, &free_before, &mut code)?;
@@ -323,7 +332,7 @@ impl RegisterAssigner<'_> {
         for DelayedPhiStore { phi, temporary_slot } in late {
             let slot = frame.spill_slot_offset(phi, emitter.function);
             let width = emitter.function.values[phi].width;
-            let scratch = frame.acquire_scratch_register(&free, &self.registers.usable, &mut emitter);
+            let scratch = frame.acquire_scratch_register(&free, &usable, &mut emitter);
             frame.copy(slot, temporary_slot, width, scratch, &mut emitter);
             frame.release_scratch_register(scratch, &mut emitter);
         }
@@ -341,6 +350,7 @@ impl RegisterAssigner<'_> {
         code: &mut Vec<Inst>,
     ) -> Result<Vec<DelayedPhiStore>, AllocateError> {
         let mut late = Vec::new();
+        let usable = self.usable_registers_at_end(from);
         let mut emitter = self.inputs.emitter(self.function, code, last_inst(&self.output.insts[from]));
         for &SpilledPhi { phi, source } in &transfers.spilled_phis {
             let width = emitter.function.values[phi].width;
@@ -360,12 +370,12 @@ impl RegisterAssigner<'_> {
                     // The source is in no register. It is copied from its slot, unless it is a constant or can be rematerialized.
                     Some(part) if !self.spills.is_rematerializable(part.value) => {
                         let old = self.spills.spill_slot_to_read(part.value, emitter.function) + 4 * u32::from(part.first + number);
-                        let scratch = self.spills.frame.acquire_scratch_register(free, &self.registers.usable, &mut emitter);
+                        let scratch = self.spills.frame.acquire_scratch_register(free, &usable, &mut emitter);
                         self.spills.frame.copy(slot, old, 1, scratch, &mut emitter);
                         self.spills.frame.release_scratch_register(scratch, &mut emitter);
                     }
                     part => {
-                        let scratch = self.spills.frame.acquire_scratch_register(free, &self.registers.usable, &mut emitter);
+                        let scratch = self.spills.frame.acquire_scratch_register(free, &usable, &mut emitter);
                         match part {
                             Some(part) => self.spills.reload(part, scratch.register, &mut emitter)?,
                             None => emitter.emit_move(scratch.register, single_register_of_operand(&source, number))?,

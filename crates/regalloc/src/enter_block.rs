@@ -37,11 +37,17 @@ impl RegisterAssigner<'_> {
             self.walk.next_use[value] = first_use;
             self.borders.last_live_in_block[value] = Some(block);
         }
+        let mut displaced = Vec::new();
         for &(value, register) in base.map_or(&[][..], |base| self.borders.exit.get(base)) {
             if self.borders.last_live_in_block[value] == Some(block) {
-                self.registers.occupy(value, register);
+                if self.registers.usable.has_all(register, self.class_of(value).width) {
+                    self.registers.occupy(value, register);
+                } else {
+                    displaced.push(value);
+                }
             }
         }
+        self.place_displaced_values(displaced);
         // Values are dropped before the phis are placed, so that the phis can take their registers.
         if self.inputs.flow.loops.is_header(block) {
             self.make_room_for_loop(block);
@@ -56,6 +62,20 @@ impl RegisterAssigner<'_> {
             }
         }
         self.borders.entry.fill(block, |found| self.registers.append_resident_values(found));
+    }
+
+    /// Assigns registers to values whose registers at the end of the predecessor must not be named in the current block, because the block may
+    /// name fewer registers. Values with nearer uses come first. A value stays without a register if none is free and no values in registers
+    /// are cheaper to drop.
+    fn place_displaced_values(&mut self, mut displaced: Vec<Value>) {
+        displaced.sort_by_key(|&value| (self.walk.next_use[value], value));
+        for value in displaced {
+            let free = self.registers.free;
+            match self.choose_registers(value, &free) {
+                Some(register) => self.registers.occupy(value, register),
+                None => _ = self.evict_for_value(value, &[]),
+            }
+        }
     }
 
     /// Returns the predecessor whose exit state (values in registers at its end) becomes the state at the start of a block, so that the
@@ -149,7 +169,7 @@ impl RegisterAssigner<'_> {
             let free = self.registers.free;
             if let Some(register) = self.choose_registers(value, &free) {
                 self.registers.occupy(value, register);
-            } else if !self.evict_for_phi(value, &phis) {
+            } else if !self.evict_for_value(value, &phis) {
                 self.borders.phis_without_register.push((block, phi));
                 self.spills.mark_spilled(value);
             }
@@ -166,8 +186,9 @@ impl RegisterAssigner<'_> {
     }
 
     /// Assigns to each phi of a piece of an accumulator ([`crate::accumulators`]) its home registers, in the order of next uses. A piece is
-    /// spilled if a piece of another accumulator is in its home registers. Other values lose their registers if these are home registers of
-    /// a phi; they are returned in the order of their next uses, and the caller assigns other registers to them.
+    /// spilled if a piece of another accumulator is in its home registers, or if the block must not name them. Other values lose their
+    /// registers if these are home registers of a phi; they are returned in the order of their next uses, and the caller assigns other
+    /// registers to them.
     fn assign_accumulator_phi_registers(&mut self, block: Block, pieces: &mut [(Inst, Value)]) -> Vec<Value> {
         let mut displaced: Vec<Value> = Vec::new();
         pieces.sort_by_key(|&(_, value)| (self.walk.next_use[value], value));
@@ -176,7 +197,8 @@ impl RegisterAssigner<'_> {
             let mut window = RegisterSet::EMPTY;
             window.insert(home, self.class_of(value).width);
             let residents = self.registers.values_in_registers(&window);
-            if residents.iter().any(|&resident| self.accumulators.home_register_of(resident).is_some()) {
+            let is_usable = self.registers.usable.has_all(home, self.class_of(value).width);
+            if !is_usable || residents.iter().any(|&resident| self.accumulators.home_register_of(resident).is_some()) {
                 self.borders.phis_without_register.push((block, phi));
                 self.spills.mark_spilled(value);
                 continue;
@@ -225,9 +247,9 @@ impl RegisterAssigner<'_> {
         later
     }
 
-    /// Evicts the values of a window that are together cheaper to evict than `value`, the result of a phi, and assigns the window to
-    /// `value`. Returns false if there is no such window.
-    fn evict_for_phi(&mut self, value: Value, phis: &[(Inst, Value)]) -> bool {
+    /// Evicts the values of a window that are together cheaper to evict than `value`, and assigns the window to `value`. The results of
+    /// `phis` stay in their registers. Returns false if there is no such window.
+    fn evict_for_value(&mut self, value: Value, phis: &[(Inst, Value)]) -> bool {
         let class = self.class_of(value);
         // Phis do not displace each other: they get registers in order of width and next use, so the more urgent phi has registers already.
         let is_phi = |victim: Value| phis.iter().any(|&(_, phi)| phi == victim);

@@ -1,8 +1,11 @@
 //! The registers that the allocator may use, and the registers that calls overwrite.
 
 use oriole_hardware::machine::Machine;
-use oriole_ir::{Function, Inst, RegFile, Target};
+use oriole_ir::analysis::{ControlFlow, RegisterCounts};
+use oriole_ir::{Block, Function, Inst, RegFile, Target};
+use oriole_support::IndexVec;
 
+use crate::HIDDEN_REGISTERS;
 use crate::registers::{Reg, RegisterSet};
 
 /// The registers that a function may use, and the registers that its calls overwrite.
@@ -10,8 +13,12 @@ use crate::registers::{Reg, RegisterSet};
 pub struct AllocationEnvironment {
     /// The target that the code is for.
     pub target: Target,
-    /// Maximum number of general registers of a thread; at most 255.
+    /// Maximum number of general registers of a thread; at most 255. If the function changes the number of registers, the maximum in any part
+    /// of it.
     pub max_registers: u32,
+    /// Number of general registers of a thread where the function starts, with the hidden ones, if the function changes this number
+    /// (`USETMAXREG`).
+    pub initial_registers: Option<u32>,
     /// Allocation unit of general registers: the hardware gives each thread a multiple of this number.
     pub register_unit: u32,
     /// Largest number of general registers per thread, including the hidden ones, at which registers do not limit the number of resident
@@ -100,6 +107,7 @@ impl AllocationEnvironment {
         AllocationEnvironment {
             target,
             max_registers: max_registers.min(255),
+            initial_registers: None,
             register_unit: machine.register_unit_of_thread(),
             full_occupancy_registers: machine.registers_at_full_occupancy(),
             uniform_registers: 63,
@@ -128,6 +136,18 @@ impl AllocationEnvironment {
         }
     }
 
+    /// Returns the number of general registers that the code of each block may name. Blocks that are created later have no entry.
+    pub(crate) fn block_limits(&self, function: &Function, flow: &ControlFlow) -> BlockLimits {
+        let counts = self.initial_registers.map(|initial| RegisterCounts::compute(function, flow, initial));
+        let limit = |counts: &RegisterCounts, block| nameable_registers(counts.in_block(block)).min(self.max_registers);
+        let limits = counts.map(|counts| {
+            let mut limits = IndexVec::filled(function.blocks.len(), self.max_registers);
+            function.layout.iter().for_each(|&block| limits[block] = limit(&counts, block));
+            limits
+        });
+        BlockLimits { max_registers: self.max_registers, limits }
+    }
+
     /// Returns the registers of a register file that values may be assigned to.
     pub(crate) fn usable_registers(&self, file: RegFile) -> RegisterSet {
         let mut set = RegisterSet::first_n(self.limit(file)).without(&self.reserved.registers_of_file(file));
@@ -142,5 +162,36 @@ impl AllocationEnvironment {
         let callee = function.callee(call);
         let known = self.known_callees.iter().find(|(name, _)| callee == Some(name.as_str()));
         known.map_or(&self.clobbers, |(_, clobbers)| clobbers).registers_of_file(file)
+    }
+}
+
+/// Returns the number of registers that code can name if a thread has `count` registers, of which some are hidden.
+pub(crate) fn nameable_registers(count: u32) -> u32 {
+    count.saturating_sub(HIDDEN_REGISTERS)
+}
+
+/// The number of general registers that the code of each block may name.
+#[derive(Clone, Default)]
+pub(crate) struct BlockLimits {
+    /// The limit of all blocks, unless `limits` has another one.
+    max_registers: u32,
+    /// For each block: its limit. `None` if all blocks have the same.
+    limits: Option<IndexVec<Block, u32>>,
+}
+
+impl BlockLimits {
+    /// Returns the number of general registers that the code of a block may name.
+    pub fn limit_of(&self, block: Block) -> u32 {
+        self.limits.as_ref().map_or(self.max_registers, |limits| limits[block])
+    }
+
+    /// Returns the smallest limit of some blocks; that of all blocks if there are none.
+    pub fn smallest(&self, blocks: impl Iterator<Item = Block>) -> u32 {
+        blocks.map(|block| self.limit_of(block)).min().unwrap_or(self.max_registers)
+    }
+
+    /// Returns whether the limits of blocks differ.
+    pub fn are_different(&self) -> bool {
+        self.limits.is_some()
     }
 }

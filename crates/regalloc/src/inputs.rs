@@ -5,7 +5,7 @@ use oriole_support::IndexVec;
 
 use crate::dead_parts::DeadTupleParts;
 use crate::emit::{Emitter, MoveCapabilities};
-use crate::environment::AllocationEnvironment;
+use crate::environment::{AllocationEnvironment, BlockLimits};
 use crate::liveness::{ControlFlowAndLoops, FileLiveness};
 use crate::outcome::AllocateError;
 
@@ -24,6 +24,8 @@ pub(crate) struct AllocationInputs<'a> {
     pub liveness: FileLiveness,
     /// Registers of tuples that are read for the last time while other registers of the tuple are still needed.
     pub dead_parts: DeadTupleParts,
+    /// The number of general registers that each block may name, while the general registers are allocated.
+    pub block_limits: BlockLimits,
     /// For each block: its number of instructions before the moves and spill code of this register file are inserted.
     pub block_lengths: IndexVec<Block, u32>,
 }
@@ -38,6 +40,7 @@ impl<'a> AllocationInputs<'a> {
             flow: ControlFlowAndLoops::new(function),
             liveness: FileLiveness::default(),
             dead_parts: DeadTupleParts::default(),
+            block_limits: BlockLimits::default(),
             block_lengths: IndexVec::filled(function.blocks.len(), 0),
         }
     }
@@ -49,6 +52,9 @@ impl<'a> AllocationInputs<'a> {
             self.flow = ControlFlowAndLoops::new(function);
         }
         self.file = file;
+        if file == RegFile::General {
+            self.block_limits = self.env.block_limits(function, &self.flow.graph);
+        }
         self.block_lengths.clear();
         for block in &function.blocks {
             self.block_lengths.push(block.insts.len() as u32);

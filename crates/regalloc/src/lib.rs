@@ -95,6 +95,7 @@ mod walk;
 use oriole_ir::{Function, RegFile};
 
 pub use environment::{AllocationEnvironment, Clobbers};
+pub use oriole_isa::HIDDEN_REGISTERS;
 pub use outcome::{AllocateError, Allocation};
 pub use registers::{Reg, RegisterSet};
 
@@ -103,9 +104,6 @@ use crate::assigner::RegisterAssigner;
 /// The register files that are allocated before the general registers, in this order. Values of a register file are spilled to one that is
 /// allocated later.
 const FILES_BEFORE_GENERAL: [RegFile; 4] = [RegFile::UniformPredicate, RegFile::Uniform, RegFile::Predicate, RegFile::Convergence];
-
-/// Number of registers that the hardware allocates to each thread in addition to those that instructions name.
-pub const HIDDEN_REGISTERS: u32 = 2;
 
 /// Number of general registers of a thread, including the hidden ones, up to which an allocation with bank preferences is accepted without
 /// comparison. Above it, the allocation is compared with one without bank preferences, because more registers may lower the occupancy.

@@ -27,6 +27,7 @@ use rustc_hash::FxHashSet;
 use crate::environment::AllocationEnvironment;
 use crate::operands::operand_width;
 use crate::pressure::general_register_pressure;
+use crate::registers::RegisterSet;
 
 /// Number of general registers that must stay free in the loop around an asynchronous matrix product and in the blocks up to the wait for
 /// it; with fewer, its operands are kept in registers only up to the end of its own block.
@@ -52,12 +53,14 @@ pub(crate) fn run(function: &mut Function, env: &AllocationEnvironment) {
         let dominators = Dominators::compute(function, &flow);
         let loops = Loops::compute(function, &flow);
         let pressure = general_register_pressure(function, &flow);
-        let usable = env.usable_registers(RegFile::General).count();
+        let usable = env.usable_registers(RegFile::General);
+        let limits = env.block_limits(function, &flow);
+        let usable_in = |block: Block| usable.and(&RegisterSet::first_n(limits.limit_of(block))).count();
         for (block, running) in running_at_end {
             let width: u32 = running.iter().map(|operand| u32::from(operand_width(operand))).sum();
             let later = blocks_up_to_wait(function, &flow, &dominators, block);
             let around = loops.innermost(block).map_or(&[][..], |around| loops.blocks(around));
-            let is_roomy = |inside: Block, kept: u32| pressure[inside] + kept + MIN_FREE_REGISTERS_TO_KEEP <= usable;
+            let is_roomy = |inside: Block, kept: u32| pressure[inside] + kept + MIN_FREE_REGISTERS_TO_KEEP <= usable_in(inside);
             if later.iter().all(|&(inside, _)| is_roomy(inside, width)) && around.iter().all(|&inside| is_roomy(inside, 0)) {
                 later.into_iter().for_each(|(inside, wait)| insert_keep(function, inside, wait, &running));
             }

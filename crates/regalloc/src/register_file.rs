@@ -65,6 +65,12 @@ impl RegisterFile {
         self.occupant.fill(None);
     }
 
+    /// Removes registers from number `limit` on, because the code of the current block must not name them. No value may be in a register.
+    pub fn limit_to(&mut self, limit: u32) {
+        self.usable = self.usable.and(&RegisterSet::first_n(limit));
+        self.free = self.free.and(&RegisterSet::first_n(limit));
+    }
+
     /// Returns the first register of a value; `None` if the value is in no register.
     pub fn register_of(&self, value: Value) -> Option<Reg> {
         self.register_of[value]

@@ -37,7 +37,7 @@ use crate::score::{LOOP_MODEL, busiest_unit_cycles};
 use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::LaunchResources;
-use oriole_ir::analysis::{ControlFlow, Liveness, Loops};
+use oriole_ir::analysis::{ControlFlow, Liveness, Loops, RegisterCounts};
 use oriole_ir::{Block, Function, Inst};
 use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
@@ -66,8 +66,11 @@ pub struct Scheduler<'a> {
     pub mode: ScheduleMode,
     /// Numeric parameters of the schedulers.
     pub knobs: Knobs,
-    /// Maximum number of general registers that the code may name.
+    /// Maximum number of general registers that the code may name. In a function that changes the number of registers, that in any part of
+    /// it.
     pub register_limit: u32,
+    /// Number of registers of a thread where the function starts, with the hidden ones, if the function changes this number.
+    pub initial_registers: Option<u32>,
     /// General registers that the hardware allocates to a thread beyond those that its code can name.
     pub hidden_registers: u32,
     /// Maximum number of uniform registers that the code may name.
@@ -234,7 +237,11 @@ impl Scheduler<'_> {
             only_chunk_code = Some(chunk_code).filter(|_| chunks.len() == 1);
         }
         let live_before = old_peaks.iter().map(|peak| peak[0]).max().unwrap_or(0);
-        if let Some(chunk_code) = &only_chunk_code {
+        let counts = self.initial_registers.map(|initial| RegisterCounts::compute(function, &flow, initial));
+        // The number of registers of a function that changes it is fixed, so fewer registers do not raise the occupancy.
+        if let Some(chunk_code) = &only_chunk_code
+            && counts.is_none()
+        {
             let live_values = |function: &Function, block| LiveValues::of_block(function, &numbers, &liveness, block);
             if self.lower_register_peaks(function, &flow, chunk_code, &mut in_flight, &mut old_peaks, live_values)? {
                 only_chunk_code = None;
@@ -270,7 +277,8 @@ impl Scheduler<'_> {
                 enter_block(&mut scratch, function, *block, range);
                 let old = old_peaks[*block];
                 let live = LiveValues::of_block(function, &numbers, &liveness, *block);
-                let found = self.find_block_order(&chunk_code.code, range, &mut scratch, &live, target, old);
+                let (scheduler, target) = self.for_block(counts.as_ref(), *block, target);
+                let found = scheduler.find_block_order(&chunk_code.code, range, &mut scratch, &live, target, old);
                 stats.live_after = stats.live_after.max(found.peak.unwrap_or(old)[0]);
                 if let Some(loops) = &loops {
                     outcomes.push(BlockCosts {
@@ -399,6 +407,19 @@ impl Scheduler<'_> {
     fn warps_in_step(&self) -> u32 {
         let threads = self.launch.map_or(1, |launch| launch.threads);
         threads.div_ceil(self.machine.threads_per_warp * self.machine.schedulers).max(1)
+    }
+
+    /// Returns this scheduler and its register targets for a block. A block of a function that changes its number of registers may use the
+    /// registers that it has there, because they are allocated in any case.
+    fn for_block(&self, counts: Option<&RegisterCounts>, block: Block, targets: PressureCounts) -> (Self, PressureCounts) {
+        let Some(counts) = counts else { return (*self, targets) };
+        let register_limit = counts.in_block(block).saturating_sub(self.hidden_registers).min(self.register_limit);
+        let available = (register_limit as i32 - self.knobs.register_gaps).max(1);
+        let general = self.knobs.register_target.map_or(available, |requested| requested.min(available));
+        let [_, rest @ ..] = targets;
+        let mut of_block = [general; REGISTER_CLASS_COUNT];
+        of_block[1..].copy_from_slice(&rest);
+        (Scheduler { register_limit, ..*self }, of_block)
     }
 
     /// Returns the register target, with its derivation, for a function with at most `live` live general registers.

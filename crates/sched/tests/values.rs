@@ -27,6 +27,7 @@ fn run_by(backend: Backend, text: &str, mode: ScheduleMode, registers: u32) -> (
         machine: Machine::of(target),
         mode,
         register_limit: registers,
+        initial_registers: None,
         hidden_registers: 2,
         uniform_limit: 63,
         calls: None,

@@ -32,6 +32,7 @@ mod memory;
 mod moves;
 mod narrow;
 mod own_space;
+mod register_counts;
 mod sparse;
 mod special;
 mod tensor;
@@ -73,6 +74,7 @@ pub fn all() -> Vec<Generated> {
         calls_registers::tests,
         variables::tests,
         own_space::tests,
+        register_counts::tests,
         found::tests,
         limits::tests,
         tensor::tests,

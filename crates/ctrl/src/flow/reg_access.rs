@@ -2,7 +2,7 @@
 //! hardware model: the way in which an instruction class accesses a register. Latencies depend on the ports of both accesses.
 
 use oriole_hardware::{Classes, ControlRules, DependenceKind, LatencyRequirement, Model, Port, SchedClass};
-use oriole_isa::{AccessPlace, Instruction, Opcode, OperandValue, RegFile, accesses};
+use oriole_isa::{AccessPlace, Instruction, Opcode, OperandValue, RegFile, accesses, released_registers};
 use smallvec::SmallVec;
 
 use super::machine_code::MachineCode;
@@ -87,8 +87,8 @@ pub struct InstAccesses {
     pub reads: SmallVec<[RegAccess; 8]>,
     /// Registers that the instruction writes.
     pub writes: SmallVec<[RegAccess; 4]>,
-    /// For `WARPGROUP.ARRIVE`: registers that the matrix products after it overwrite. Earlier accesses to them have to be complete before
-    /// this fence ([`add_fenced_registers`]).
+    /// For `WARPGROUP.ARRIVE`: registers that the matrix products after it overwrite ([`add_fenced_registers`]); for `USETMAXREG.DEALLOC`:
+    /// registers that the warp gives up. Earlier accesses to them have to be complete before this instruction.
     pub fenced_writes: Vec<RegAccess>,
     /// Registers that the instruction reads through the reuse cache of its class; empty if the class has no reuse cache.
     pub cached_reads: SmallVec<[CachedRead; 3]>,
@@ -119,6 +119,11 @@ pub struct InstAccesses {
     pub completion_group: Option<u8>,
     /// The in-order group of the instruction, whose members read their sources in the order of issue; `None` if it belongs to no group.
     pub read_group: Option<u8>,
+}
+
+/// Returns whether an instruction without results takes a variable time, so that a write barrier signals its end.
+fn completes_late(opcode: Opcode) -> bool {
+    matches!(opcode, Opcode::FENCE | Opcode::USETMAXREG)
 }
 
 /// Opcodes of global and generic loads and atomic operations, which have to be done before an acquire invalidates a cache.
@@ -192,8 +197,16 @@ impl InstAccesses {
                 }
             }
         }
+        // Registers that the warp gives up may belong to another warp at once, so earlier accesses have to be complete.
+        let port = class.read_port(RegFile::General, 0, 0);
+        for (number, port) in released_registers(instruction).flat_map(|number| port.map(|port| (number, port))) {
+            // The general registers come first in `FILES_WITH_LATENCIES`.
+            let released = RegAccess { register: number, port };
+            inst_accesses.reads.push(released);
+            inst_accesses.fenced_writes.push(released);
+        }
         inst_accesses.late_results =
-            waits.results && !inst_accesses.writes.is_empty() || instruction.opcode == Opcode::FENCE || changes_shared_barrier(instruction);
+            waits.results && !inst_accesses.writes.is_empty() || completes_late(instruction.opcode) || changes_shared_barrier(instruction);
         inst_accesses.late_reads = waits.sources && has_sources || instruction.opcode == Opcode::MEMBAR;
         inst_accesses
     }

@@ -12,6 +12,7 @@ use oriole_regalloc::AllocationEnvironment;
 use crate::compat::CodeRequirements;
 use crate::debug::{assignments, joins, registers, saved_registers, variables};
 use crate::error::{ErrorCause, FunctionError};
+use crate::registers::HIDDEN_REGISTERS;
 use crate::state::{FunctionState, Selection};
 use crate::{barrier_sites, convention, emit, layout, patches, prologue, report_data, resident_blocks, schedule};
 
@@ -68,10 +69,12 @@ simple_passes! {
 pub(super) fn select(state: &mut FunctionState<'_>) -> PassOutcome {
     let input = state.input;
     let unsupported = |error: oriole_isel::Unsupported| FunctionError { span: error.span, fault: ErrorCause::Unsupported(error.feature) };
+    let fewest_registers = input.register_counts.map_or(input.register_limit, |counts| counts.least - HIDDEN_REGISTERS);
     let options = SelectOptions {
+        follows_register_counts: input.register_counts.is_some(),
         waits_for_errors: input.options.waits_for_errors(),
         without_descriptors: input.options.tools_patch,
-        calls_slow_paths: convention::may_call_slow_paths(input.register_limit, input.options),
+        calls_slow_paths: convention::may_call_slow_paths(fewest_registers, input.options),
         without_shared_reservation: input.options.without_shared_reservation,
     };
     let Selected {
@@ -249,13 +252,18 @@ pub(super) fn allocate(state: &mut FunctionState<'_>) -> PassOutcome {
         .map_err(|error| vec![FunctionError::from(ErrorCause::Limit(error.to_string()))])?;
     let instructions = state.function.inst_count();
     let improved = before.and_then(|before| resident_blocks::allocate(&before, &allocation, instructions, state));
-    state.allocation = Some(match improved {
+    let mut allocation = match improved {
         Some((function, for_more_blocks)) => {
             state.function = function;
             for_more_blocks
         }
         None => allocation,
-    });
+    };
+    // The number with which a kernel starts that changes it does not depend on its code: the numbers of all warps of a block are related.
+    if let Some(counts) = state.input.register_counts {
+        allocation.registers_used = counts.initial - HIDDEN_REGISTERS;
+    }
+    state.allocation = Some(allocation);
     if options.verify {
         check_register_limits(&state.function, &environment).map_err(|what| internal_error(format!("after allocate: {what}")))?;
     }

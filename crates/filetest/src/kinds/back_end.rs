@@ -37,6 +37,7 @@ pub fn sched(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
         mode: file.options.mode.unwrap_or(ScheduleMode::Ilp),
         knobs: Knobs::default(),
         register_limit: environment.limit(RegFile::General),
+        initial_registers: None,
         hidden_registers: HIDDEN_REGISTERS,
         uniform_limit: environment.limit(RegFile::Uniform),
         calls: None,

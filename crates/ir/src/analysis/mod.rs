@@ -1,4 +1,5 @@
-//! Analyses of functions: control flow, dominance, loops, execution frequency, liveness, definition-use chains, uniformity.
+//! Analyses of functions: control flow, dominance, loops, execution frequency, liveness, definition-use chains, uniformity, and the number
+//! of registers in each block.
 //!
 //! An analysis is computed from a function and holds no reference to it; a pass that changes the function must know which analyses remain
 //! valid. All of them use explicit stacks instead of recursion, and dense arrays. The cost is linear in the size of the function, times
@@ -10,6 +11,7 @@ mod dominators;
 mod frequency;
 mod liveness;
 mod loops;
+mod register_counts;
 mod uniformity;
 
 pub use control_flow::{ControlFlow, remove_unreachable_blocks};
@@ -19,4 +21,5 @@ pub use frequency::{BlockFrequencies, Divergence, LoopModel};
 pub(crate) use liveness::LivenessWalk;
 pub use liveness::{LiveIn, Liveness, Need, walk_back};
 pub use loops::{Loop, LoopId, Loops};
+pub use register_counts::{RegisterCounts, requested_registers};
 pub use uniformity::{Uniformity, is_broadcast};

@@ -12,9 +12,10 @@ use oriole_isa::{Opcode, OperandValue, RegFile};
 
 use super::convergence::BARRIERS;
 use super::load::INSTRUCTION;
+use super::register_pool::RegisterCountChange;
 use super::site::{Operands, Site};
 use super::step::{Action, Built, UnsupportedInst, compute};
-use super::warp::{Mask, PredicateSource, Row, Source, WideSource, first};
+use super::warp::{Mask, PredicateDestination, PredicateSource, Row, Source, WideSource, first};
 
 /// The effect of a control-flow instruction. `condition` is a second predicate in addition to the guard.
 #[derive(Clone, Debug)]
@@ -62,6 +63,12 @@ pub enum Flow {
     ArriveCluster,
     /// `UCGABAR_WAIT`: waits for the end of the phase in which the warp arrived.
     WaitCluster,
+    /// `USETMAXREG`: moves registers between the warp and the pool of its block.
+    ChangeRegisters {
+        change: RegisterCountChange,
+        /// The predicate that says whether a request was granted.
+        is_granted: Option<PredicateDestination>,
+    },
     /// Ends the program with this error.
     Trap(String),
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::bulk::{self, BulkCopies};
 use super::fault::{ErrorKind, SassError};
 use super::groups::TurnOrder;
+use super::launch::LaunchInputs;
 use super::load::Code;
 use super::observe::Observer;
 use super::program::SassProgram;
@@ -122,7 +123,7 @@ impl Code {
                     let index = in_cluster(map, first, rank);
                     let [x, y, z] = index.map(u64::from);
                     let number = x + u64::from(map.grid[0]) * (y + u64::from(map.grid[1]) * z);
-                    ResidentBlock::new(number, slots[rank as usize], warps(map, index, rank, &slots, prepared.registers), program.entry)
+                    ResidentBlock::new(number, slots[rank as usize], warps(map, index, rank, &slots, &prepared), program.entry)
                 };
                 (0..cluster_blocks).map(block).collect()
             } else {
@@ -210,7 +211,7 @@ fn in_cluster(map: &Map, first: [u32; 3], rank: u32) -> [u32; 3] {
 }
 
 /// Makes the warps of a block; `slots` are those of the blocks of its cluster.
-fn warps(map: &Map, block: [u32; 3], rank: u32, slots: &Arc<[usize]>, registers: u16) -> Vec<Warp> {
+fn warps(map: &Map, block: [u32; 3], rank: u32, slots: &Arc<[usize]>, prepared: &LaunchInputs) -> Vec<Warp> {
     let [x, y, z] = map.block;
     let threads = x * y * z;
     let identity = |warp: u32| {
@@ -230,7 +231,9 @@ fn warps(map: &Map, block: [u32; 3], rank: u32, slots: &Arc<[usize]>, registers:
             ],
             threads: if count == LANES as u32 { !0 } else { (1 << count) - 1 },
         };
-        Warp::new(registers, identity)
+        let mut warp = Warp::new(prepared.registers, identity);
+        warp.set_register_count(prepared.initial_registers);
+        warp
     };
     (0..threads.div_ceil(LANES as u32)).map(identity).collect()
 }

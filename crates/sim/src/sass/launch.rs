@@ -5,6 +5,7 @@ use oriole_isa::{LaunchLayout, LaunchWord, ReservedShared, SharedWindow, SystemL
 use super::constants::{BANK_BYTES, ConstantBanks};
 use super::fault::{ErrorKind, SassError};
 use super::load::{Code, Kernel};
+use super::register_pool::requested_registers;
 use super::world::Map;
 use crate::Launch;
 
@@ -35,7 +36,10 @@ const SHARED_ALIGNMENT: u32 = 128;
 pub(super) struct LaunchInputs {
     pub constants: ConstantBanks,
     pub map: Map,
+    /// The largest number of general registers that a warp can have.
     pub registers: u16,
+    /// The number of general registers with which a warp starts.
+    pub initial_registers: u16,
 }
 
 impl Code {
@@ -96,7 +100,9 @@ impl Code {
             let start = (kernel.parameters_start + offset) as usize;
             bank[start..start + argument.len()].copy_from_slice(argument);
         }
-        Ok(LaunchInputs { constants, map, registers: kernel.registers })
+        let requested = self.functions[kernel.function].instructions.iter().flatten().filter_map(requested_registers);
+        let registers = requested.fold(kernel.registers, u16::max);
+        Ok(LaunchInputs { constants, map, registers, initial_registers: kernel.registers })
     }
 }
 

@@ -64,6 +64,7 @@ mod moves;
 mod observe;
 mod program;
 mod quad_products;
+mod register_pool;
 mod schedule;
 pub mod site;
 pub mod step;

@@ -9,7 +9,7 @@ use super::site::Site;
 use super::step::{Action, Built, Step, UnsupportedInst};
 use super::warp::{PredicateSource, Row, WideSource};
 use super::world::CODE_START;
-use super::{arith, atomic, bulk, constant, driver, flow, lanes, mbarrier, memory, moves, tensor, texture, warpgroup};
+use super::{arith, atomic, bulk, constant, driver, flow, lanes, mbarrier, memory, moves, register_pool, tensor, texture, warpgroup};
 
 /// The steps of a kernel and of every function it may call.
 pub(super) struct SassProgram<'c> {
@@ -18,6 +18,8 @@ pub(super) struct SassProgram<'c> {
     pub entry: u32,
     /// For each step the instruction it was built from, for observers and messages; `None` for padding and driver functions.
     pub sources: Vec<Option<SourceLine<'c>>>,
+    /// For each step: the number of general registers that it needs. `None` if no code changes the number of registers of a warp.
+    needed_registers: Option<Vec<u16>>,
     pub target: Target,
 }
 
@@ -32,7 +34,7 @@ pub(super) struct SourceLine<'c> {
 impl<'c> SassProgram<'c> {
     /// Builds the steps of a kernel and of all functions that are not kernels.
     pub fn build(code: &'c Code, kernel: &Kernel, prepared: &LaunchInputs) -> SassProgram<'c> {
-        let mut program = SassProgram { steps: Vec::new(), entry: 0, sources: Vec::new(), target: code.target };
+        let mut program = SassProgram { steps: Vec::new(), entry: 0, sources: Vec::new(), needed_registers: None, target: code.target };
         let last = code.functions.last().map_or(CODE_START, |last| last.address + INSTRUCTION * last.words.len() as u64);
         for (number, function) in code.functions.iter().enumerate() {
             if number != kernel.function && function.is_kernel {
@@ -69,7 +71,19 @@ impl<'c> SassProgram<'c> {
             let back = Flow::Jump { condition: PredicateSource::TRUE, test: ConvergenceTest::Always, branch_target };
             program.push(PredicateSource::TRUE, Action::Flow(back), None);
         }
+        let instructions = || program.sources.iter().map(|source| source.map(|source| source.instruction));
+        if instructions().flatten().any(|instruction| register_pool::requested_registers(instruction).is_some()) {
+            let needed = instructions().map(|instruction| instruction.map_or(0, register_pool::needed_registers)).collect();
+            program.needed_registers = Some(needed);
+        }
         program
+    }
+
+    /// Returns the number of general registers that a step needs if that is more than `count`.
+    #[inline]
+    pub fn missing_registers(&self, step: u32, count: u16) -> Option<u16> {
+        let needed = self.needed_registers.as_ref()?;
+        needed.get(step as usize).copied().filter(|&needed| needed > count)
     }
 
     fn push(&mut self, guard: PredicateSource, action: Action, source: Option<SourceLine<'c>>) {
@@ -102,7 +116,8 @@ fn build(site: &Site<'_>) -> Built {
     if oriole_isa::has_conflicting_signs(site.instruction) {
         return Err(site.unsupported("signs on both of the first two sources, which is an illegal instruction"));
     }
-    let families: [fn(&Site<'_>) -> Option<Built>; 12] = [
+    let families: [fn(&Site<'_>) -> Option<Built>; 13] = [
+        register_pool::build,
         arith::build,
         moves::build,
         constant::build,

@@ -12,8 +12,9 @@ use super::flow::{BarrierKind, BlockBarrier, BranchTarget, Flow, PredicateReduct
 use super::groups::{GroupWait, Running, ThreadGroup, TurnOrder};
 use super::observe::{Issue, Observer};
 use super::program::{SassProgram, SourceLine, address_of};
+use super::register_pool::RegisterCountChange;
 use super::step::Action;
-use super::warp::{LANES, Mask, Warp, first, lanes_of};
+use super::warp::{LANES, Mask, PredicateDestination, Warp, first, lanes_of};
 use super::world::World;
 
 /// Instructions a warp executes before the next warp's turn.
@@ -37,6 +38,8 @@ pub(super) struct ResidentBlock {
     pub cluster_phases: u64,
     warps: Vec<Running>,
     barriers: Vec<BarrierArrivals>,
+    /// Number of registers of a thread that warps have given up (`USETMAXREG`) and no other warp has taken.
+    free_registers: u32,
 }
 
 /// A block barrier: the arrivals since it was last released.
@@ -74,6 +77,7 @@ impl ResidentBlock {
             cluster_phases: 0,
             warps: warps.into_iter().map(|warp| Running::new(warp, entry)).collect(),
             barriers: vec![barrier; BLOCK_BARRIERS],
+            free_registers: 0,
         }
     }
 
@@ -200,6 +204,10 @@ impl<O: Observer> GridRun<'_, '_, O> {
                 break Err((ErrorKind::Fault, Fault::of_warp("execution ran past the end of the code"), 0));
             };
             let active = threads & warp.read_predicate(current.guard);
+            if let Some(needed) = self.program.missing_registers(step, warp.register_count) {
+                let message = format!("names R{}; the warp has {} registers here", needed - 1, warp.register_count);
+                break Err((ErrorKind::Fault, Fault::of_warp(message), active));
+            }
             *left = left.saturating_sub(1);
             self.world.clock += 1;
             if O::LISTENS {
@@ -352,8 +360,37 @@ impl<O: Observer> GridRun<'_, '_, O> {
             }
             Flow::ArriveCluster => self.arrive_at_or_wait_for_cluster(block, number, index, active, false)?,
             Flow::WaitCluster => self.arrive_at_or_wait_for_cluster(block, number, index, active, true)?,
+            Flow::ChangeRegisters { change, is_granted } => self.change_registers(block, number, index, *change, *is_granted)?,
             Flow::Trap(what) => return Err(self.error(ErrorKind::Fault, what.clone(), &running.warp, step, first(active))),
         }
+        Ok(())
+    }
+
+    /// Moves registers between a warp and the pool of its block. The registers that a warp gets have no useful content.
+    fn change_registers(
+        &mut self,
+        block: &mut ResidentBlock,
+        number: usize,
+        index: usize,
+        change: RegisterCountChange,
+        is_granted: Option<PredicateDestination>,
+    ) -> Result<(), SassError> {
+        let running = &mut block.warps[number];
+        let (step, threads) = (running.groups[index].step, running.groups[index].threads);
+        let fault = |this: &Self, warp: &Warp, message: String| this.error(ErrorKind::Fault, message, warp, step, first(threads));
+        if running.groups.len() > 1 {
+            return Err(fault(self, &running.warp, "only a part of the warp executes USETMAXREG".into()));
+        }
+        let applied = change.apply(running.warp.register_count, block.free_registers);
+        let applied = applied.map_err(|message| fault(self, &running.warp, message))?;
+        if let Some((count, free)) = applied {
+            running.warp.set_register_count(count);
+            block.free_registers = free;
+        }
+        if let Some(is_granted) = is_granted {
+            running.warp.write_predicate(is_granted, threads, if applied.is_some() { !0 } else { 0 });
+        }
+        running.groups[index].step += 1;
         Ok(())
     }
 

@@ -144,6 +144,8 @@ pub struct Warp {
     pub barriers: Convergence,
     /// Result of the last reduction at a block barrier.
     pub barrier_result: u32,
+    /// Number of general registers that the warp has at present.
+    pub register_count: u16,
     /// The indices of its threads.
     pub identity: ThreadIndices,
     /// Local memory, one thread after another; empty until the first access.
@@ -170,7 +172,8 @@ pub struct ThreadIndices {
 }
 
 impl Warp {
-    /// Makes a warp whose registers hold garbage, to expose reads of uninitialized registers.
+    /// Makes a warp whose registers hold garbage, to expose reads of uninitialized registers. `registers` is the largest number that the warp
+    /// can have; it starts with all of them.
     pub fn new(registers: u16, identity: ThreadIndices) -> Warp {
         let mut general = vec![[GARBAGE; LANES]; usize::from(FIRST + registers)];
         general[usize::from(ZERO)..usize::from(SINK)].fill([0; LANES]);
@@ -185,9 +188,19 @@ impl Warp {
             uniform_predicates: predicates,
             barriers: Convergence::default(),
             barrier_result: 0,
+            register_count: registers,
             identity,
             local: Vec::new(),
         }
+    }
+
+    /// Sets the number of general registers. Registers that the warp loses or gets hold garbage.
+    pub fn set_register_count(&mut self, count: u16) {
+        let changed = self.register_count.min(count)..self.register_count.max(count);
+        for row in changed.map(|number| FIRST + number).map(usize::from) {
+            self.general[row] = [GARBAGE; LANES];
+        }
+        self.register_count = count;
     }
 
     /// Returns the 32-bit value of each thread.
