@@ -69,11 +69,7 @@ impl PerformanceRemark {
     }
 
     /// Returns the remark that the PTX instruction `setmaxnreg` at a location has no effect, with the reason.
-    pub(crate) fn ignored_setmaxnreg_remark(
-        module_number: usize,
-        location: Location,
-        reason: IgnoredBecause,
-    ) -> PerformanceRemark {
+    pub(crate) fn ignored_setmaxnreg_remark(module_number: usize, location: Location, reason: IgnoredBecause) -> PerformanceRemark {
         PerformanceRemark::remark_at_location(module_number, location, reason.text())
     }
 

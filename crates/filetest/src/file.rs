@@ -56,6 +56,8 @@ pub struct Options {
     pub level: Option<u8>,
     /// `register_limit`: number of general registers.
     pub register_limit: Option<u32>,
+    /// `initial_registers`: number of registers where the function starts, with the hidden ones, if the function changes it.
+    pub initial_registers: Option<u32>,
     /// `backend`: the scheduler backend.
     pub backend: Option<Backend>,
     /// `mode`: the scheduling mode.
@@ -76,7 +78,7 @@ pub enum Form {
 }
 
 /// Words that start a header line, besides `test`.
-const OPTIONS: [&str; 6] = ["target", "level", "register_limit", "backend", "mode", "form"];
+const OPTIONS: [&str; 7] = ["target", "level", "register_limit", "initial_registers", "backend", "mode", "form"];
 
 /// A test file, split into its parts.
 #[derive(Clone, Debug)]
@@ -212,6 +214,7 @@ impl Options {
             }
             "level" => self.level = Some(one.parse().ok().filter(|&level| level <= 3).ok_or_else(wrong)?),
             "register_limit" => self.register_limit = Some(one.parse().map_err(|_| wrong())?),
+            "initial_registers" => self.initial_registers = Some(one.parse().map_err(|_| wrong())?),
             "backend" => self.backend = Some(Backend::parse(one).ok_or_else(wrong)?),
             "mode" => self.mode = Some(ScheduleMode::parse(one).ok_or_else(wrong)?),
             _ => {

@@ -67,7 +67,8 @@ pub const HIDDEN_REGISTERS: u32 = 2;
 
 /// Returns the general registers that a warp gives up at an instruction (`USETMAXREG.DEALLOC`); none for other instructions.
 pub fn released_registers(instruction: &Instruction) -> std::ops::Range<u16> {
-    let is_release = instruction.opcode == Opcode::USETMAXREG && instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".DEALLOC");
+    let is_release =
+        instruction.opcode == Opcode::USETMAXREG && instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".DEALLOC");
     let kept = instruction.operands.iter().find_map(|operand| match operand.value {
         OperandValue::Integer(count) if is_release => u16::try_from(count).ok(),
         _ => None,

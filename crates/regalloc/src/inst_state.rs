@@ -1,6 +1,6 @@
 //! The registers, moves and reloads chosen for one instruction, before any code is emitted for it.
 
-use oriole_ir::{Inst, Opcode, Operand, OperandKind, Part, Pseudo, Role, Value};
+use oriole_ir::{Inst, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Role, Value};
 use smallvec::SmallVec;
 
 use crate::assigner::RegisterAssigner;
@@ -244,7 +244,11 @@ impl RegisterAssigner<'_> {
 
     /// Returns the error for an instruction whose operands do not fit into the usable registers.
     pub(crate) fn register_limit_error(&self, state: &InstAllocationState) -> AllocateError {
-        AllocateError::Limit { inst: state.inst, file: self.inputs.file, available: self.inputs.env.limit(self.inputs.file) }
+        let available = match self.inputs.file {
+            RegFile::General => self.inputs.block_limits.limit_of(self.walk.block),
+            file => self.inputs.env.limit(file),
+        };
+        AllocateError::Limit { inst: state.inst, file: self.inputs.file, available }
     }
 
     /// Returns the source that is tied to a result (it shares the register of the result); `None` if there is none.

@@ -6,8 +6,8 @@
 use std::fmt::Write;
 
 use crate::program::{
-    CLASSES, CONSTANT_WORDS, Condition, Edge, Function, GLOBAL_POINTERS, Line, LoopStyle, Op, OperandClass, PRIVATE_BYTES, Passed, Program,
-    Stmt, Together, Token, Trips,
+    CHANGED_REGISTERS, CLASSES, CONSTANT_WORDS, Condition, Edge, Function, GLOBAL_POINTERS, Line, LoopStyle, Op, OperandClass,
+    PRIVATE_BYTES, Passed, Program, Stmt, Together, Token, Trips,
 };
 use crate::prologue::{THREAD_NUMBERS, arrays, function_extras, kernel_extras, names};
 
@@ -307,7 +307,8 @@ fn kernel(program: &Program) -> String {
         1 => String::new(),
         blocks => format!(".reqnctapercluster {blocks}, 1, 1\n"),
     };
-    let _ = write!(text, "{}],\n    .param .u64 out{bulk}\n)\n{cluster}{{\n", program.structure.len());
+    let registers = if body.contains("setmaxnreg") { format!(".maxnreg {CHANGED_REGISTERS}\n") } else { String::new() };
+    let _ = write!(text, "{}],\n    .param .u64 out{bulk}\n)\n{cluster}{registers}{{\n", program.structure.len());
     text += &declared_pool(function);
     text += "    .reg .b32 %lin, %nthr, %gtid, %pa, %pb;\n    .reg .b64 %in, %priv, %cells, %out, %qa;\n";
     text += THREAD_NUMBERS;

@@ -7,6 +7,9 @@
 
 use oriole_kernel_test::{Element, Fill, KernelTest, Parameter, ParameterValue, Source};
 
+/// Number of registers with which a program starts that changes it. It is enough for the accumulators of a warpgroup product.
+pub const CHANGED_REGISTERS: u32 = 168;
+
 /// The kind of values in a register. Some classes have the same width but must not be mixed: the payload of a NaN is not always defined, so
 /// the bits of floats are observed only after canonicalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -7,7 +7,8 @@ use oriole_ctrl::{control_words, serial, tune_yields};
 use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
 use oriole_isel::{SelectOptions, Selected, select_function_with};
 use oriole_opt as opt;
-use oriole_regalloc::AllocationEnvironment;
+use oriole_ptx::source::Span;
+use oriole_regalloc::{AllocateError, AllocationEnvironment};
 
 use crate::compat::CodeRequirements;
 use crate::debug::{assignments, joins, registers, saved_registers, variables};
@@ -249,7 +250,7 @@ pub(super) fn allocate(state: &mut FunctionState<'_>) -> PassOutcome {
     // up to which the occupancy stays the same.
     let before = resident_blocks::may_exceed_register_target(state).then(|| state.function.clone());
     let allocation = convention::allocate(&mut state.function, &environment, options.verify)
-        .map_err(|error| vec![FunctionError::from(ErrorCause::Limit(error.to_string()))])?;
+        .map_err(|error| vec![limit_error(&state.function, &error)])?;
     let instructions = state.function.inst_count();
     let improved = before.and_then(|before| resident_blocks::allocate(&before, &allocation, instructions, state));
     let mut allocation = match improved {
@@ -268,6 +269,20 @@ pub(super) fn allocate(state: &mut FunctionState<'_>) -> PassOutcome {
         check_register_limits(&state.function, &environment).map_err(|what| internal_error(format!("after allocate: {what}")))?;
     }
     Ok(())
+}
+
+/// Returns the error for a function that could not be allocated, at the PTX statement of the instruction that needs too many registers.
+fn limit_error(function: &Function, error: &AllocateError) -> FunctionError {
+    let (what, span) = match *error {
+        AllocateError::Limit { inst, file, available } => {
+            let start = function.insts[inst].location.statement.checked_sub(1);
+            let name = function.insts[inst].op.mnemonic();
+            let what = format!("{name} needs more {} registers at once than the {available} that may be used here", file.prefix());
+            (what, start.map(|start| Span::new(start, start + 1)))
+        }
+        _ => (error.to_string(), None),
+    };
+    FunctionError { span, fault: ErrorCause::Limit(what) }
 }
 
 /// Checks that an allocated function is well formed and stays within the register limits.

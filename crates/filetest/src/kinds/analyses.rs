@@ -1,6 +1,6 @@
-//! `ssa`, `control_flow`, `loops`, `liveness`, `uniformity`: the analyses of Ori, and SSA construction.
+//! `ssa`, `control_flow`, `loops`, `liveness`, `uniformity`, `register_counts`: the analyses of Ori, and SSA construction.
 
-use oriole_ir::analysis::{ControlFlow, Dominators, Liveness, Loops, PostDominators, Uniformity};
+use oriole_ir::analysis::{ControlFlow, Dominators, Liveness, Loops, PostDominators, RegisterCounts, Uniformity};
 use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Block, Function, Value, construct_ssa, verify};
 use oriole_isa::Target;
@@ -42,6 +42,18 @@ fn result(kind: &str, function: &Function) -> Lines {
         }
         other => return Err(format!("`{other}` is no analysis")),
     })
+}
+
+/// Lists the number of registers at the start of each block, and the number that can be used in it.
+pub fn register_counts(file: &TestFile, _: Option<Target>, _: &TestKind) -> Lines {
+    let initial = file.options.initial_registers.ok_or_else(|| "no header line `initial_registers`".to_owned())?;
+    let mut lines = Vec::new();
+    for function in &functions(file)? {
+        let counts = RegisterCounts::compute(function, &ControlFlow::compute(function), initial);
+        let line = |&block: &Block| format!("{block:?}: {} at the start, {} usable", counts.at_start(block), counts.in_block(block));
+        lines.extend(function.layout.iter().map(line));
+    }
+    Ok(lines)
 }
 
 fn loops(function: &Function, flow: &ControlFlow) -> Vec<String> {

@@ -69,7 +69,7 @@ pub fn sched(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
 pub fn regalloc(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
     let mut lines = Vec::new();
     for function in functions(file)? {
-        match allocated(&function, required(target), register_limit(&file.options))? {
+        match allocated(&function, required(target), &file.options)? {
             Ok((after, allocation)) => {
                 lines.extend(print(&after).lines().map(str::to_owned));
                 lines.push(usage(&allocation));
@@ -81,8 +81,9 @@ pub fn regalloc(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines 
 }
 
 /// Allocates registers. The inner error is that of the allocator, which a test may expect; the outer one says that the allocation is wrong.
-pub fn allocated(before: &Function, target: Target, limit: u32) -> Result<Result<(Function, Allocation), AllocateError>, String> {
-    let environment = AllocationEnvironment::new(target, limit);
+pub fn allocated(before: &Function, target: Target, options: &Options) -> Result<Result<(Function, Allocation), AllocateError>, String> {
+    let environment = AllocationEnvironment::new(target, register_limit(options));
+    let environment = AllocationEnvironment { initial_registers: options.initial_registers, ..environment };
     let mut after = before.clone();
     let allocation = match allocate(&mut after, &environment) {
         Ok(allocation) => allocation,

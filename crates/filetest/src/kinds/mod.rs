@@ -39,10 +39,11 @@ fn action(kind: &TestKind, syntax: Syntax) -> Option<(Action, &'static [&'static
         ("verify", Syntax::Sass) => (list(machine_code::verify, true), &[]),
         ("ssa" | "control_flow" | "loops" | "liveness" | "uniformity", Syntax::Ori) => (list(analyses::run, false), &[]),
         ("isel", Syntax::Ptx) => (list(passes::isel, true), &["level"]),
-        ("opt", Syntax::Ori) => (list(passes::opt_ori, true), &["register_limit"]),
+        ("opt", Syntax::Ori) => (list(passes::opt_ori, true), &["register_limit", "initial_registers"]),
         ("opt", Syntax::Ptx) => (list(passes::opt_ptx, true), &["level", "register_limit", "backend", "mode"]),
         ("sched", Syntax::Ori) => (list(back_end::sched, true), &["register_limit", "backend", "mode"]),
-        ("regalloc", Syntax::Ori) => (list(back_end::regalloc, true), &["register_limit"]),
+        ("register_counts", Syntax::Ori) => (list(analyses::register_counts, false), &["initial_registers"]),
+        ("regalloc", Syntax::Ori) => (list(back_end::regalloc, true), &["register_limit", "initial_registers"]),
         ("ctrl", Syntax::Ori) => (list(back_end::ctrl, true), &["level"]),
         ("ctrl", Syntax::Ptx) => (list(machine_code::ctrl, true), &["level", "register_limit", "backend", "mode"]),
         ("encode", Syntax::Ptx) => (list(machine_code::encode_ptx, true), &["level", "register_limit"]),
@@ -136,7 +137,7 @@ fn required(target: Option<Target>) -> Target {
     target.expect("the kind was declared to need a target")
 }
 
-/// Returns the options of a file for the register allocator: the limit, or all registers.
+/// Returns the register limit of a file: that of its header, or all registers.
 fn register_limit(options: &Options) -> u32 {
     options.register_limit.unwrap_or(255)
 }

@@ -131,7 +131,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "drop-copies" => _ = drop_copies::run(function),
         "balance-moves" => _ = balance::run_on_register_moves(function, &Hardware::built_in(target), encodability),
         "guard-copies" => guard_copies::run(function),
-        "allocate" => match back_end::allocated(function, target, register_limit(options))? {
+        "allocate" => match back_end::allocated(function, target, options)? {
             Ok((allocated, _)) => *function = allocated,
             Err(error) => return Ok(Some(error.to_string())),
         },

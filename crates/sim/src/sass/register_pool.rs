@@ -64,9 +64,7 @@ impl RegisterCountChange {
                 Err(format!("USETMAXREG.TRY_ALLOC asks for {wanted} registers, and the warp has {count}"))
             }
             RegisterCountChange::Release(kept) => Ok(Some((kept, free + u32::from(count - kept)))),
-            RegisterCountChange::Request(wanted) => {
-                Ok(free.checked_sub(u32::from(wanted - count)).map(|left| (wanted, left)))
-            }
+            RegisterCountChange::Request(wanted) => Ok(free.checked_sub(u32::from(wanted - count)).map(|left| (wanted, left))),
         }
     }
 }

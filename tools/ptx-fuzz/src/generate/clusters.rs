@@ -3,7 +3,7 @@
 //! them execute these statements together, read each other's shared memory, and send data to each other.
 
 use super::{Context, Generator, Level};
-use crate::program::{INPUT_WORDS, Op, Stmt};
+use crate::program::{CHANGED_REGISTERS, INPUT_WORDS, Op, Stmt};
 
 /// Instructions after which all threads of the cluster are together.
 const CLUSTER_SYNC: &str = "barrier.cluster.arrive{/.release}{/.aligned}; barrier.cluster.wait{/.acquire}{/.aligned}";
@@ -211,8 +211,14 @@ impl Generator {
         Some(statement)
     }
 
-    /// Generates a change of the number of registers, which has no effect on results.
-    pub(super) fn register_count(&mut self) -> Op {
-        self.plain("setmaxnreg.inc.sync.aligned.u32 {24/40/104/152/232}")
+    /// Generates statements between two changes of the number of registers: all warps give up registers and take them back. The changes have
+    /// no effect on results.
+    pub(super) fn register_counts(&mut self, cx: &Context) -> Stmt {
+        self.has_few_registers = true;
+        let hole = self.hole(cx, Level::Block, 1);
+        self.has_few_registers = false;
+        let fewer = "setmaxnreg.dec.sync.aligned.u32 {40/56/72}".to_owned();
+        let again = format!("setmaxnreg.inc.sync.aligned.u32 {CHANGED_REGISTERS}");
+        self.staged(cx, &[fewer, again], vec![hole])
     }
 }

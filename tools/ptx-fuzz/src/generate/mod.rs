@@ -81,6 +81,8 @@ struct Generator {
     chunks_used: usize,
     /// Whether threads have arrived at the barrier of the cluster and not waited yet.
     in_cluster_phase: bool,
+    /// Whether the warps have given up registers and not taken them back yet.
+    has_few_registers: bool,
     /// Number of blocks of a cluster.
     cluster: usize,
     /// Size in bytes of the kernel parameter that is passed by value.
@@ -194,6 +196,7 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
         gates_used: 0,
         chunks_used: 0,
         in_cluster_phase: false,
+        has_few_registers: false,
         cluster: cluster as usize,
         structure_bytes: structure_bytes(&mut rng, features),
         large_constant_bytes: large_constant.len() * 4,

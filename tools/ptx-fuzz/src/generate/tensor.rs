@@ -39,7 +39,8 @@ impl Generator {
                 Feature::AsyncCopies if self.in_kernel => kinds.extend([3, 3]),
                 Feature::MemoryBarriers if self.in_kernel && self.sm >= 90 => kinds.extend([4, 5, 5, 6]),
                 Feature::MemoryBarriers if self.in_kernel => kinds.extend([4]),
-                Feature::Warpgroups if self.in_kernel => kinds.extend([7, 7, 8]),
+                // The accumulators of a product may need more registers than a warp has that has given some up.
+                Feature::Warpgroups if self.in_kernel && !self.has_few_registers => kinds.extend([7, 7, 8]),
                 _ => {}
             }
         }
@@ -52,7 +53,7 @@ impl Generator {
                     kinds.extend([9, 9, 12, 12, 12, 12]);
                 }
             }
-            if self.features.has(Feature::Warpgroups) {
+            if self.features.has(Feature::Warpgroups) && !self.has_few_registers {
                 kinds.push(11);
             }
         }
@@ -72,7 +73,7 @@ impl Generator {
             9 => self.cluster_exchange(cx),
             10 => self.remote_arrivals(cx),
             12 => self.cluster_sends(cx),
-            _ => Some(Stmt::Op(self.register_count())),
+            _ => Some(self.register_counts(cx)),
         }
     }
 
