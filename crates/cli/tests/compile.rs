@@ -269,6 +269,62 @@ fn a_register_count_that_is_ignored_is_reported() {
     assert_eq!(outcome.code, Some(0));
 }
 
+/// Launch bounds and options, and the number of registers with which a kernel starts that asks for 40 and 232; `None` if the number is not known
+/// at compile time. The figures are those of ptxas 13.0.88.
+const REGISTER_COUNTS: [(&str, &str, Option<u32>); 11] = [
+    ("", "", None),
+    (".maxntid 384, 1, 1", "", None),
+    (".maxntid 384, 1, 1\n.minnctapersm 1", "", Some(168)),
+    (".reqntid 384, 1, 1\n.minnctapersm 1", "", Some(168)),
+    (".maxntid 256, 1, 1\n.minnctapersm 1", "", Some(232)),
+    (".maxntid 256, 1, 1\n.minnctapersm 2", "", Some(128)),
+    (".maxntid 384, 1, 1\n.minnctapersm 9", "", None),
+    (".maxnreg 100", "", Some(100)),
+    ("", "-maxrregcount=168", Some(168)),
+    (".maxntid 384, 1, 1", "-maxrregcount=160", None),
+    ("", "-maxntid=384 -minnctapersm=1", Some(168)),
+];
+
+#[test]
+fn register_counts_are_followed_where_the_start_is_known() {
+    let folder = folder("register-counts");
+    let vendor = oriole_oracles::tool("ptxas");
+    for (bounds, options, expected) in REGISTER_COUNTS {
+        let text = format!(
+            ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{bounds}\n{{\n.reg .pred %p;\n.reg .b32 %r;\n\
+             mov.u32 %r, %tid.x;\nsetp.ge.u32 %p, %r, 128;\n@%p bra MORE;\nsetmaxnreg.dec.sync.aligned.u32 40;\nret;\n\
+             MORE:\nsetmaxnreg.inc.sync.aligned.u32 232;\nret;\n}}\n"
+        );
+        fs::write(folder.join("k.ptx"), text).unwrap();
+        for program in [Some(Path::new(PTXAS)), vendor.as_deref()].into_iter().flatten() {
+            let _ = fs::remove_file(folder.join("out"));
+            let arguments = ["-arch=sm_90a", "k.ptx", "-o", "out", "-v"].into_iter().chain(options.split_whitespace()).collect::<Vec<_>>();
+            let outcome = run(program, &folder, &arguments, "");
+            assert_eq!(outcome.code, Some(0), "{bounds} {options}: {}", outcome.stderr);
+            assert_eq!(outcome.stderr.contains("setmaxnreg"), expected.is_none(), "{program:?} {bounds} {options}: {}", outcome.stderr);
+            if let Some(registers) = expected {
+                let used = format!("Used {registers} registers");
+                assert!(outcome.stderr.contains(&used), "{program:?} {bounds} {options}: {}", outcome.stderr);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_instruction_with_too_few_registers_in_its_part_is_an_error_with_its_line() {
+    let folder = folder("too-few-registers");
+    let sums: Vec<String> = (0..32).map(|number| format!("%f{number}")).collect();
+    let text = format!(
+        ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k()\n.maxnreg 128\n{{\n.reg .b64 %d;\n.reg .f32 %f<32>;\n\
+         setmaxnreg.dec.sync.aligned.u32 24;\nwgmma.fence.sync.aligned;\n\
+         wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {{{}}}, %d, %d, 0, 1, 1, 0, 0;\nret;\n}}\n",
+        sums.join(", ")
+    );
+    let outcome = run(ORIOLE, &folder, &["compile", "-", "-o", "x", "--arch", "sm_90a"], &text);
+    let names_it = outcome.stderr.contains("<stdin>:11:") && outcome.stderr.contains("than the 22 that may be used here");
+    assert!(outcome.code == Some(1) && names_it, "{}", outcome.stderr);
+}
+
 #[test]
 fn needs_are_printed_as_data() {
     let folder = folder("json");

@@ -140,6 +140,7 @@ passes! {
     68  "uniform-numbers",  AtLeast(2), optional, Optimize, uniform_numbers,  "keeps doubles that are read repeatedly in uniform registers";
     69  "share-constants",  AtLeast(2), optional, Optimize, share_constants,  "loads the constants of a loop before the loop";
     70  "gather-stores",    AtLeast(2), optional, Optimize, gather_stores,    "moves stores to the same sector of memory next to each other";
+    71  "peel-waits",       AtLeast(2), optional, Optimize, peel_waits,       "tests a barrier in memory once before the loop that waits for it";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
     91  "sync-diverged",    All,        optional, Optimize, sync_diverged,    "synchronizes some threads of a warp only where the warp is diverged";
     92  "give-way",         All,        required, Optimize, insert_yields,    "inserts YIELD into loops that may wait for other threads";

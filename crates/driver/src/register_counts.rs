@@ -110,7 +110,9 @@ pub fn decide_for_kernel(
         return RegisterCountChanges::Ignored(IgnoredBecause::Calls);
     }
     let has_threads = max_block_threads(bounds).is_some() && bounds.min_blocks_per_sm.is_some();
-    let is_start_known = has_threads || bounds.max_registers.is_some() || options.max_registers.is_some();
+    // Without `.minnctapersm`, a limit of the command line does not count beside `.maxntid`, unless it overrides directives.
+    let is_option_used = options.launch.override_directives || max_block_threads(bounds).is_none();
+    let is_start_known = has_threads || bounds.max_registers.is_some() || options.max_registers.is_some() && is_option_used;
     // A warning says that a bound was ignored.
     if !is_start_known || !limit.warnings.is_empty() {
         return RegisterCountChanges::Ignored(IgnoredBecause::UnknownStart);

@@ -53,7 +53,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators, Uniformity};
+use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators, Threads, Uniformity};
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, Target};
 use oriole_isa::{Effect, Opcode, Symbols};
 use rustc_hash::FxHashSet;
@@ -96,8 +96,14 @@ pub struct Stats {
 
 /// Inserts convergence barriers, and inserts and deletes `WARPSYNC` instructions. `waits_for_whole_warp(name)` says whether a call of the
 /// function `name` blocks until all other threads of the warp have called it too. `may_meet` says whether calls of functions of the compiler may
-/// be inserted, in which threads of a diverged warp meet.
-pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn Fn(&str) -> bool, may_meet: bool) -> Stats {
+/// be inserted, in which threads of a diverged warp meet. `threads` is the shape of the thread blocks.
+pub fn run(
+    function: &mut Function,
+    target: Target,
+    waits_for_whole_warp: &dyn Fn(&str) -> bool,
+    may_meet: bool,
+    threads: Threads,
+) -> Stats {
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
     if !may_have_divergent_branches(function, &flow) {
@@ -105,7 +111,7 @@ pub fn run(function: &mut Function, target: Target, waits_for_whole_warp: &dyn F
         return stats;
     }
     let mut analyses = CfgAnalyses::compute(function, &flow);
-    let divergent = divergent_branches(function, &flow, &analyses);
+    let divergent = divergent_branches(function, &flow, &analyses, threads);
     // Splitting headers adds blocks but no branches with a condition, so `divergent` stays valid; `flow` and `analyses` are computed again.
     if split_loop_headers(function, &flow, &analyses, &divergent) {
         flow = ControlFlow::compute(function);
@@ -173,8 +179,9 @@ fn may_have_divergent_branches(function: &Function, flow: &ControlFlow) -> bool 
 }
 
 /// Returns the blocks that end in a branch which threads of one warp may take differently, in reverse post order.
-fn divergent_branches(function: &Function, flow: &ControlFlow, analyses: &CfgAnalyses) -> Vec<Block> {
-    let uniformity = Uniformity::compute_with(function, flow, &analyses.dominators, &analyses.post_dominators, &analyses.loops);
+fn divergent_branches(function: &Function, flow: &ControlFlow, analyses: &CfgAnalyses, threads: Threads) -> Vec<Block> {
+    let CfgAnalyses { dominators, post_dominators, loops } = analyses;
+    let uniformity = Uniformity::compute_for_threads(function, flow, dominators, post_dominators, loops, threads);
     // The analysis lists branches in reverse post order too, so one pass over both lists is enough.
     let mut branches = uniformity.divergent_branches().iter().peekable();
     let mut diverges = |block: &Block| {

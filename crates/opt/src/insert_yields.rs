@@ -6,7 +6,8 @@
 //!
 //! A loop that reads such memory counts as waiting if one of its branches depends on data that the loop reads from memory. A loop that
 //! counts to a limit and adds to a counter in memory does not wait: its number of iterations does not depend on other threads, and `YIELD`
-//! would only cost time. A loop that reads such memory also counts as waiting if it has no exit, or if it has calls or indirect branches. A
+//! would only cost time. Nor does a loop wait that only decides from such memory whether to enter a loop of one block which waits itself, as
+//! [`crate::peel_waits`] writes it: the inner loop has a `YIELD`. A loop that reads such memory also counts as waiting if it has no exit, or if it has calls or indirect branches. A
 //! loop that repeats a compare-and-swap until it succeeds, emitted by instruction selection for an atomic operation, does not wait.
 
 use oriole_ir::analysis::{ControlFlow, LoopId, Loops};
@@ -42,11 +43,16 @@ pub(crate) fn waiting_loop_headers(function: &Function, loops: &Loops) -> Vec<Bl
         !insts.iter().any(|&inst| is_swap_of_retry_loop(function, inst))
             && insts.iter().any(|&inst| reads_concurrent_memory(function, inst))
     };
-    loops
-        .iter()
-        .filter(|&id| loops.blocks(id).iter().any(reads_concurrent_memory) && exit_depends_on_memory(function, loops, id))
-        .map(|id| loops.get(id).header)
-        .collect()
+    let may_wait = |id: LoopId| loops.blocks(id).iter().any(reads_concurrent_memory);
+    let no_blocks = FxHashSet::default();
+    let waits_alone =
+        |&id: &LoopId| loops.blocks(id).len() == 1 && may_wait(id) && exit_depends_on_memory(function, loops, id, &no_blocks);
+    let single: FxHashSet<Block> = loops.iter().filter(waits_alone).map(|id| loops.get(id).header).collect();
+    let waits = |&id: &LoopId| {
+        let header = loops.get(id).header;
+        single.contains(&header) || loops.blocks(id).len() > 1 && may_wait(id) && exit_depends_on_memory(function, loops, id, &single)
+    };
+    loops.iter().filter(waits).map(|id| loops.get(id).header).collect()
 }
 
 /// Returns whether an instruction reads memory that other threads may change, by a volatile, atomic or ordered access.
@@ -70,8 +76,9 @@ fn reads_memory(function: &Function, inst: Inst) -> bool {
 }
 
 /// Returns whether the decision to leave a loop may depend on data that the loop reads from memory. Also true for a loop without an exit,
-/// and for a loop with a call or an indirect branch.
-fn exit_depends_on_memory(function: &Function, loops: &Loops, id: LoopId) -> bool {
+/// and for a loop with a call or an indirect branch. The loops of one block in `waiting` have a `YIELD` of their own, so neither their branches
+/// nor those that enter them count.
+fn exit_depends_on_memory(function: &Function, loops: &Loops, id: LoopId, waiting: &FxHashSet<Block>) -> bool {
     let blocks = loops.blocks(id);
     let members: FxHashSet<Block> = blocks.iter().copied().collect();
     let has_exit = blocks.iter().any(|&block| {
@@ -82,10 +89,11 @@ fn exit_depends_on_memory(function: &Function, loops: &Loops, id: LoopId) -> boo
     // Values that depend on memory through a phi may need further sweeps; a loop that needs more than the maximum counts as waiting.
     for _ in 0..MAX_LOOP_SWEEPS {
         let before = read.len();
-        for &inst in blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
+        for (&inst, block) in blocks.iter().flat_map(|&block| function.blocks[block].insts.iter().map(move |inst| (inst, block))) {
             let depends = function.used(inst).any(|part| read.contains(&part.value));
             let effect = function.insts[inst].op.effect();
-            if effect == Effect::Control && (depends || !is_control_flow_without_wait(function, inst)) {
+            let enters_waiting = || waiting.contains(&block) || function.successors(block).iter().any(|next| waiting.contains(next));
+            if effect == Effect::Control && (depends && !enters_waiting() || !is_control_flow_without_wait(function, inst)) {
                 return true;
             }
             if depends || reads_memory(function, inst) {

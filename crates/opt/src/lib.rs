@@ -10,7 +10,8 @@
 //!    [`join_phis`], [`combine`], [`forward_stores`], [`vector_loads`], [`forward`] again, [`constant_handles`], [`halves`], [`dead`],
 //!    [`share_tuples`], [`uniform`], [`if_convert`] and [`guard_sums`] optimize; [`reduce`] and [`aggregate`] make atomic operations
 //!    cheaper; [`uniform_numbers`] keeps doubles in uniform registers, [`share_constants`] loads the constants of a loop before the
-//!    loop, and [`gather_stores`] moves stores to the same sector next to each other. These passes keep instructions legal: before a change
+//!    loop, [`gather_stores`] moves stores to the same sector next to each other, and [`peel_waits`] tests a barrier before the loop that
+//!    waits for it. These passes keep instructions legal: before a change
 //!    they check that the target has an encoding form for the result ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`sync_diverged`] makes synchronizations
 //!    of some threads conditional; [`insert_yields`] inserts `YIELD` into loops
@@ -53,6 +54,7 @@ pub mod legalize;
 mod loop_analyses;
 pub mod merge;
 pub mod narrow;
+pub mod peel_waits;
 mod redirect_edges;
 pub mod reduce;
 pub mod remarks;

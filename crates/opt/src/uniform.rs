@@ -15,7 +15,7 @@
 //! block, and if at most one of its sources has to be copied to a uniform register. No barrier may be between the instruction and its uses:
 //! `R2UR` takes the value of one thread, and all copies that contribute to a result have to take it from the same thread.
 //!
-//! `VOTEU.ANY` of a predicate that is known to be true is replaced by `UPT`. A repeated copy of the same value is replaced by the first
+//! `VOTEU.ANY` of a predicate that is known to be true is replaced by `UPT`, and of one that is known to be false by `!UPT` in warpgroup products. A repeated copy of the same value is replaced by the first
 //! copy, up to the next barrier.
 //!
 //! Loop-carried values are moved as well, with their phis ([`loops`]).
@@ -28,7 +28,7 @@
 //! linear in the size of the function for each round of the search in a block; the number of rounds is at most the length of the longest
 //! dependence chain.
 
-use oriole_ir::analysis::DefUse;
+use oriole_ir::analysis::{DefUse, Use};
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Value};
 use oriole_isa::{Effect, Opcode, RegFile, Symbols};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -287,7 +287,13 @@ impl UniformBlockRewriter<'_> {
         }
         let known = OperandFacts::new(function, self.definitions);
         let replacement = if is_any_vote(function, inst) {
-            known.truth(&source).filter(|&truth| truth).map(|_| Operand::UPT)
+            let is_product = |used: &Use| function.is_warpgroup_product(used.inst);
+            match known.truth(&source) {
+                Some(true) => Some(Operand::UPT),
+                // The operand of a product that says whether it adds to the accumulator can be inverted.
+                Some(false) if self.def_use.uses(value).iter().all(is_product) => Some(Operand::UPT.inverted_predicate()),
+                _ => None,
+            }
         } else if let Some(number) = known.word(&source) {
             function.insts[inst].op = Op::Machine(Opcode::UMOV);
             function.set_operands(inst, &[result, Operand::from(i64::from(number))], 1);

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use oriole_ctrl::{control_words, serial, tune_yields};
+use oriole_ir::analysis::Threads;
 use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
 use oriole_isel::{SelectOptions, Selected, select_function_with};
 use oriole_opt as opt;
@@ -13,7 +14,7 @@ use oriole_regalloc::{AllocateError, AllocationEnvironment};
 use crate::compat::CodeRequirements;
 use crate::debug::{assignments, joins, registers, saved_registers, variables};
 use crate::error::{ErrorCause, FunctionError};
-use crate::registers::HIDDEN_REGISTERS;
+use crate::registers::{HIDDEN_REGISTERS, has_one_dimension};
 use crate::state::{FunctionState, Selection};
 use crate::{barrier_sites, convention, emit, layout, patches, prologue, report_data, resident_blocks, schedule};
 
@@ -39,6 +40,7 @@ simple_passes! {
     uniform_handles(state) = opt::uniform_handles::run(&mut state.function);
     forward_stores(state) = opt::forward_stores::run(&mut state.function);
     gather_stores(state) = opt::gather_stores::run(&mut state.function);
+    peel_waits(state) = opt::peel_waits::run(&mut state.function);
     drop_copies(state) = opt::drop_copies::run(&mut state.function);
     guard_copies(state) = opt::guard_copies::run(&mut state.function);
     straighten(state) = opt::straighten::run(&mut state.function, state.input.options.target);
@@ -215,7 +217,9 @@ pub(super) fn converge(state: &mut FunctionState<'_>) -> PassOutcome {
         |name: &str| functions_waiting_for_warp.contains(name) || oriole_isel::is_runtime(name) && !oriole_isel::is_slow_path(name);
     // A patch of a tool is inserted into other code, whose uniform registers it must not write.
     let may_meet = !state.input.options.tools_patch;
-    let stats = opt::converge::run(&mut state.function, target, &may_wait, may_meet);
+    let bounds = &state.input.module.functions[state.input.id].bounds;
+    let threads = if has_one_dimension(bounds) { Threads::InOneDimension } else { Threads::InAnyShape };
+    let stats = opt::converge::run(&mut state.function, target, &may_wait, may_meet, threads);
     if !stats.callees.is_empty() {
         Arc::make_mut(&mut state.selection).callees.extend(stats.callees);
     }

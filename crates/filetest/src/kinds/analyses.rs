@@ -1,6 +1,6 @@
 //! `ssa`, `control_flow`, `loops`, `liveness`, `uniformity`, `register_counts`: the analyses of Ori, and SSA construction.
 
-use oriole_ir::analysis::{ControlFlow, Dominators, Liveness, Loops, PostDominators, RegisterCounts, Uniformity};
+use oriole_ir::analysis::{ControlFlow, Dominators, Liveness, Loops, PostDominators, RegisterCounts, Threads, Uniformity};
 use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Block, Function, Value, construct_ssa, verify};
 use oriole_isa::Target;
@@ -34,8 +34,11 @@ fn result(kind: &str, function: &Function) -> Lines {
                 |&block: &Block| format!("{block:?}: in {} out {}", values(liveness.live_in(block)), values(liveness.live_out(block)));
             function.layout.iter().map(line).collect()
         }
-        "uniformity" => {
-            let uniformity = Uniformity::compute(function, &flow);
+        "uniformity" | "uniformity_in_one_dimension" => {
+            let threads = if kind == "uniformity" { Threads::InAnyShape } else { Threads::InOneDimension };
+            let (dominators, post_dominators) = (Dominators::compute(function, &flow), PostDominators::compute(function, &flow));
+            let loops = Loops::compute(function, &flow);
+            let uniformity = Uniformity::compute_for_threads(function, &flow, &dominators, &post_dominators, &loops, threads);
             let divergent: Vec<Value> = function.values.indices().filter(|&value| uniformity.is_divergent(value)).collect();
             let branches = uniformity.divergent_branches().iter().map(|&inst| format!("threads part at {}", print_inst(function, inst)));
             std::iter::once(format!("divergent: {}", values(&divergent))).chain(branches).collect()

@@ -16,7 +16,7 @@ use oriole_sched::resource::ResourceCosts;
 
 use super::{Lines, functions, register_limit, required};
 use crate::diff;
-use crate::file::{TestFile, TestKind};
+use crate::file::{Options, TestFile, TestKind};
 
 /// Registers that the hardware allocates to a thread beyond those that its code can name. The schedules of a test do not depend on it.
 const HIDDEN_REGISTERS: u32 = 2;

@@ -7,16 +7,17 @@ use std::collections::HashSet;
 
 use oriole_hardware::Hardware;
 use oriole_ir::text::{print, print_inst};
+use oriole_ir::analysis::Threads;
 use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
     aggregate, balance, combine, constant_handles, constant_phis, contract, converge, dead, drop_copies, fold, forward, forward_stores,
-    fuse, gather_stores, guard_copies, guard_sums, halves, hoist, if_convert, insert_yields, join_phis, legalize, merge, narrow, reduce,
+    fuse, gather_stores, guard_copies, guard_sums, halves, hoist, if_convert, insert_yields, join_phis, legalize, merge, narrow, peel_waits, reduce,
     share_constants, share_products, share_tuples, simplify, split_index, stagger_products, straighten, sync_diverged, tie_loads,
     uniform_handles, uniform_numbers, unroll, vector_loads,
 };
 
-use super::{Lines, functions, module, register_limit, required};
+use super::{Lines, functions, module, required};
 use crate::diff;
 use crate::file::{Options, TestFile, TestKind, UNCHANGED};
 use crate::kinds::back_end;
@@ -116,13 +117,14 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "stagger-products" => _ = stagger_products::run(function, MAX_REGISTERS),
         "constant-phis" => _ = constant_phis::run(function, target),
         "remove-dead" => _ = dead::run(function, target),
-        "converge" => _ = converge::run(function, target, &|_| false, true),
+        "converge" => _ = converge::run(function, target, &|_| false, true, Threads::InAnyShape),
         "sync-diverged" => _ = sync_diverged::run(function, target),
         "give-way" => _ = insert_yields::run(function, target),
         "hoist" => _ = hoist::run(function, target),
         "unroll" => _ = unroll::run(function, &Hardware::built_in(target)),
         "forward-stores" => _ = forward_stores::run(function),
         "gather-stores" => _ = gather_stores::run(function),
+        "peel-waits" => _ = peel_waits::run(function),
         "vector-loads" => _ = vector_loads::run(function, target),
         "narrow" => _ = narrow::run(function, target),
         "reduce" => _ = reduce::run(function, target),

@@ -22,4 +22,4 @@ pub(crate) use liveness::LivenessWalk;
 pub use liveness::{LiveIn, Liveness, Need, walk_back};
 pub use loops::{Loop, LoopId, Loops};
 pub use register_counts::{RegisterCounts, requested_registers};
-pub use uniformity::{Uniformity, is_broadcast};
+pub use uniformity::{Threads, Uniformity, is_broadcast};

@@ -13,6 +13,9 @@
 //!   in the loop may be uniform in each iteration, but a use after the loop sees values of different iterations, so values used there are
 //!   divergent (temporal divergence). Constants are the same in every iteration and stay uniform.
 //!
+//! In kernels whose blocks have one dimension ([`Threads::InOneDimension`]), a warp has 32 threads with consecutive numbers, so `tid.x / 32` is
+//! the same in all of them.
+//!
 //! The result is conservative: a value may be reported divergent although it is uniform. It requires SSA form.
 //!
 //! Example: with `%1 = S2R SR_TID.X`, `%2 = ISETP.LT %1, 16`, `@%2 BRA bb1; BRA bb2` and both blocks branching to `bb3`, a phi in `bb3` is
@@ -50,7 +53,8 @@ impl Uniformity {
     pub fn compute_without_races(function: &Function, flow: &ControlFlow) -> Uniformity {
         let dominators = Dominators::compute(function, flow);
         let post_dominators = PostDominators::compute(function, flow);
-        Uniformity::compute_from(function, flow, &dominators, &post_dominators, &Loops::compute(function, flow), Loads::WithoutRaces)
+        let assumptions = Assumptions { loads: Loads::WithoutRaces, ..Assumptions::default() };
+        Uniformity::compute_from(function, flow, &dominators, &post_dominators, &Loops::compute(function, flow), assumptions)
     }
 
     /// Computes the uniformity of all values, with analyses that the caller already has.
@@ -61,7 +65,20 @@ impl Uniformity {
         post_dominators: &PostDominators,
         loops: &Loops,
     ) -> Uniformity {
-        Uniformity::compute_from(function, flow, dominators, post_dominators, loops, Loads::Any)
+        Uniformity::compute_from(function, flow, dominators, post_dominators, loops, Assumptions::default())
+    }
+
+    /// Computes the uniformity of all values like [`Uniformity::compute_with`], for blocks of threads of a known shape.
+    pub fn compute_for_threads(
+        function: &Function,
+        flow: &ControlFlow,
+        dominators: &Dominators,
+        post_dominators: &PostDominators,
+        loops: &Loops,
+        threads: Threads,
+    ) -> Uniformity {
+        let assumptions = Assumptions { threads, ..Assumptions::default() };
+        Uniformity::compute_from(function, flow, dominators, post_dominators, loops, assumptions)
     }
 
     /// Computes the uniformity of all values from the analyses that it needs.
@@ -71,7 +88,7 @@ impl Uniformity {
         dominators: &Dominators,
         post_dominators: &PostDominators,
         loops: &Loops,
-        loads: Loads,
+        assumptions: Assumptions,
     ) -> Uniformity {
         let def_use = DefUse::compute(function);
         let mut spread = Spread {
@@ -82,7 +99,8 @@ impl Uniformity {
             frontiers: DominanceFrontiers::compute(function, flow, dominators),
             post_dominators,
             loops,
-            loads,
+            loads: assumptions.loads,
+            threads: assumptions.threads,
             divergent: BitSet::new(function.values.len()),
             branches: BitSet::new(function.insts.len()),
             left_apart: BitSet::new(0),
@@ -123,12 +141,30 @@ impl Uniformity {
 }
 
 /// The assumption about loads of memory that the kernel itself may write.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Loads {
     /// Threads may load different values from one address.
+    #[default]
     Any,
     /// Threads that execute a weak load from one address together load the same value.
     WithoutRaces,
+}
+
+/// The shape of the thread blocks that execute a function.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Threads {
+    /// Unknown.
+    #[default]
+    InAnyShape,
+    /// Blocks have one dimension, so the numbers of the threads of a warp differ in the lowest five bits only.
+    InOneDimension,
+}
+
+/// The assumptions of an analysis.
+#[derive(Clone, Copy, Default, Debug)]
+struct Assumptions {
+    loads: Loads,
+    threads: Threads,
 }
 
 /// How divergence enters the results of an instruction.
@@ -223,8 +259,19 @@ pub fn is_broadcast(function: &Function, inst: Inst) -> bool {
     function.insts[inst].is_machine(Opcode::SHFL) && is_indexed() && from_known_lane()
 }
 
+/// Returns whether an operand is the register that is always zero.
+fn is_zero(operand: &Operand) -> bool {
+    matches!(operand.kind, OperandKind::Zero(_))
+}
+
 /// Number of the last lane of a warp.
 const LAST_LANE: i64 = 31;
+
+/// Number of threads of a warp.
+const WARP_THREADS: i64 = 32;
+
+/// The truth table of the conjunction of the first two operands of `LOP3`.
+const AND_TABLE: i64 = 0xc0;
 
 /// The propagation of divergence.
 struct Spread<'a> {
@@ -235,6 +282,7 @@ struct Spread<'a> {
     post_dominators: &'a PostDominators,
     loops: &'a Loops,
     loads: Loads,
+    threads: Threads,
     divergent: BitSet<Value>,
     /// Branches with a divergent condition.
     branches: BitSet<Inst>,
@@ -299,7 +347,7 @@ impl Spread<'_> {
             }
             return;
         }
-        if function.defined(inst).all(|value| self.is_settled(value)) {
+        if function.defined(inst).all(|value| self.is_settled(value)) || self.is_same_in_warp(inst) {
             return;
         }
         let is_guard_divergent = function.insts[inst]
@@ -308,6 +356,41 @@ impl Spread<'_> {
         if source_of(function, inst, self.loads) == DivergenceSource::Operands || is_guard_divergent || self.has_divergent_tie(inst) {
             self.mark_results(inst);
         }
+    }
+
+    /// Returns whether an instruction computes from the number of the thread what is the same in all threads of a warp: the number without its
+    /// lowest five bits, or a comparison with a multiple of 32.
+    fn is_same_in_warp(&self, inst: Inst) -> bool {
+        let data = &self.function.insts[inst];
+        if self.threads != Threads::InOneDimension || data.guard.is_some() {
+            return false;
+        }
+        let has = |spelling: &str| data.modifiers.iter().any(|modifier| modifier.spelling() == spelling);
+        match (data.op.machine(), self.function.sources(inst)) {
+            (Some(Opcode::SHF), [low, amount, number]) => {
+                let shifts_all = is_zero(low) && has(".R") && has(".HI") && amount.integer().is_some_and(|amount| amount >= 5);
+                shifts_all && self.is_thread_number(number)
+            }
+            (Some(Opcode::LOP3), [number, mask, third, table, _]) => {
+                let keeps_upper_bits = mask.integer().is_some_and(|mask| mask % WARP_THREADS == 0) && table.integer() == Some(AND_TABLE);
+                keeps_upper_bits && is_zero(third) && self.is_thread_number(number)
+            }
+            (Some(Opcode::ISETP), [number, limit, combined]) => {
+                let rest = limit.integer().map(|limit| limit.rem_euclid(WARP_THREADS));
+                let is_border = (has(".GE") || has(".LT")) && rest == Some(0) || (has(".GT") || has(".LE")) && rest == Some(LAST_LANE);
+                is_border && combined.value().is_none() && self.is_thread_number(number)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns whether an operand is the number of the thread in its block, of which the first component counts the threads of a warp.
+    fn is_thread_number(&self, operand: &Operand) -> bool {
+        let definition = operand.value().filter(|_| operand.signs.is_empty()).and_then(|value| self.def_use.definition(value));
+        definition.is_some_and(|inst| {
+            let is_x = |source: &Operand| matches!(source.kind, OperandKind::Name(name) if name.spelling() == "SR_TID.X");
+            self.function.insts[inst].is_machine(Opcode::S2R) && self.function.sources(inst).iter().any(is_x)
+        })
     }
 
     /// Returns whether a tied operand is divergent.
