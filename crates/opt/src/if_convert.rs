@@ -245,7 +245,9 @@ fn may_execute_under_guard(function: &mut Function, inst: Inst, guard: Guard, ta
         Op::Pseudo(pseudo) => matches!(pseudo, Pseudo::Copy | Pseudo::Pack),
         Op::Machine(opcode) => {
             let properties = opcode.properties();
-            let is_simple = matches!(properties.effect, Effect::None | Effect::Reads | Effect::Writes | Effect::Updates);
+            // Each thread arrives at a barrier in memory on its own; ptxas guards such instructions too.
+            let is_arrival = opcode == Opcode::SYNCS && data.modifiers.iter().any(|modifier| modifier.spelling() == ".ARRIVE");
+            let is_simple = matches!(properties.effect, Effect::None | Effect::Reads | Effect::Writes | Effect::Updates) || is_arrival;
             let is_per_thread = matches!(properties.pipe, Pipe::Alu | Pipe::Fma | Pipe::Half | Pipe::Double | Pipe::Xu | Pipe::Lsu);
             // An asynchronous copy needs loads without an effect before it, which depend on its block (pass `guard_copies`).
             if !is_simple || !is_per_thread || opcode == Opcode::LDGSTS {
