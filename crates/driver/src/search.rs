@@ -157,7 +157,8 @@ const REGISTER_TARGET_REDUCTIONS: [i32; 3] = [2, 4, 8];
 /// that of `pressure`.
 const BACKENDS_TRIED_ON_SPILLS: [Backend; 2] = [Backend::PRESSURE, Backend::NEAR_SOURCE];
 
-/// Allocates registers for `scheduled`. If its instruction order causes spills, tries orders with fewer live registers. If these spill too,
+/// Allocates registers for `scheduled`. Spills in the parts of a kernel that has given up registers there are accepted: other orders of the
+/// whole kernel would cost more time in its other parts. If the order causes other spills, tries orders with fewer live registers. If these spill too,
 /// the original order of `state` is allocated as well. As long as the best result spills, an order for few registers is tried and, unless
 /// the function is large, the orders of [`BACKENDS_TRIED_ON_SPILLS`]. Returns the allocation with the least estimated spill traffic; among
 /// equals, the one with less estimated time.
@@ -169,7 +170,7 @@ fn allocate_avoiding_spills<'a>(
     let is_new = scheduled.schedule_stats.blocks > 0;
     let live = scheduled.schedule_stats.live_after;
     let new = match allocate(scheduled) {
-        Ok(new) if !is_new || new.spill_bytes() == 0 => return Ok(new),
+        Ok(new) if !is_new || new.spill_bytes() == 0 || new.spills_with_few_registers_only() => return Ok(new),
         Ok(new) => Some(new),
         // There are not enough registers for the new order; an allocation of the original order may still be possible.
         Err(failures) if failures.iter().all(|failure| matches!(failure.fault, ErrorCause::Limit(_))) => None,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use oriole_ctrl::ControlWords;
 use oriole_hardware::Hardware;
 use oriole_hardware::occupancy::LaunchResources;
-use oriole_ir::analysis::{ControlFlow, LoopModel, Loops};
-use oriole_ir::{Block, Function, FunctionKind, Location, Space};
+use oriole_ir::analysis::{ControlFlow, LoopModel, Loops, RegisterCounts};
+use oriole_ir::{Block, Function, FunctionKind, Inst, Location, Space};
 use oriole_isa::Target;
 use oriole_isel::VariableLayout;
 use oriole_opt::alternatives::Alternatives;
@@ -212,6 +212,16 @@ impl<'a> FunctionState<'a> {
     /// Returns the sum of the sizes in bytes of all spill stores and loads in the code, each counted once.
     pub fn spill_bytes(&self) -> u32 {
         self.allocation.as_ref().map_or(0, |allocation| allocation.spill_store_bytes + allocation.spill_load_bytes)
+    }
+
+    /// Returns whether the kernel follows `setmaxnreg`, and all its spill code is in parts that have fewer registers than others.
+    pub fn spills_with_few_registers_only(&self) -> bool {
+        let Some(counts) = self.input.register_counts else { return false };
+        let function = &self.function;
+        let found = RegisterCounts::compute(function, &ControlFlow::compute(function), counts.initial);
+        let is_spill = |&inst: &Inst| function.insts[inst].memory.is_some_and(|access| function.accesses[access].space == Space::Spill);
+        let has_all_registers = |block: &&Block| found.in_block(**block) == counts.most;
+        !function.layout.iter().filter(has_all_registers).any(|&block| function.blocks[block].insts.iter().any(is_spill))
     }
 
     /// Returns the estimated number of bytes that spill code stores and loads in one execution of the function, with ten iterations of each

@@ -45,8 +45,7 @@ pub(crate) fn waiting_loop_headers(function: &Function, loops: &Loops) -> Vec<Bl
     };
     let may_wait = |id: LoopId| loops.blocks(id).iter().any(reads_concurrent_memory);
     let no_blocks = FxHashSet::default();
-    let waits_alone =
-        |&id: &LoopId| loops.blocks(id).len() == 1 && may_wait(id) && exit_depends_on_memory(function, loops, id, &no_blocks);
+    let waits_alone = |&id: &LoopId| loops.blocks(id).len() == 1 && may_wait(id) && exit_depends_on_memory(function, loops, id, &no_blocks);
     let single: FxHashSet<Block> = loops.iter().filter(waits_alone).map(|id| loops.get(id).header).collect();
     let waits = |&id: &LoopId| {
         let header = loops.get(id).header;

@@ -45,8 +45,7 @@ pub fn run(function: &mut Function) -> usize {
     }
     let flow = ControlFlow::compute(function);
     let def_use = DefUse::compute(function);
-    let loops: Vec<WaitLoop> =
-        function.layout.iter().filter_map(|&block| wait_loop_of(function, &flow, &def_use, block)).collect();
+    let loops: Vec<WaitLoop> = function.layout.iter().filter_map(|&block| wait_loop_of(function, &flow, &def_use, block)).collect();
     for found in &loops {
         test_before_loop(function, found);
     }

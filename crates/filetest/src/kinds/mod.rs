@@ -37,7 +37,9 @@ fn action(kind: &TestKind, syntax: Syntax) -> Option<(Action, &'static [&'static
         ("roundtrip", Syntax::Sass) => (list(round_trip::sass, true), &[]),
         ("verify", Syntax::Ori) => (Action::Inline(verify_ir::run), &[]),
         ("verify", Syntax::Sass) => (list(machine_code::verify, true), &[]),
-        ("ssa" | "control_flow" | "loops" | "liveness" | "uniformity" | "uniformity_in_one_dimension", Syntax::Ori) => (list(analyses::run, false), &[]),
+        ("ssa" | "control_flow" | "loops" | "liveness" | "uniformity" | "uniformity_in_one_dimension", Syntax::Ori) => {
+            (list(analyses::run, false), &[])
+        }
         ("isel", Syntax::Ptx) => (list(passes::isel, true), &["level"]),
         ("opt", Syntax::Ori) => (list(passes::opt_ori, true), &["register_limit", "initial_registers"]),
         ("opt", Syntax::Ptx) => (list(passes::opt_ptx, true), &["level", "register_limit", "backend", "mode"]),
