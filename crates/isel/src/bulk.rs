@@ -14,6 +14,7 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
+use crate::bulk_remote::{CopyOperands, may_call_driver};
 use crate::context::Select;
 use crate::error::Unsupported;
 use crate::memory::{AccessSpace, OffsetRange};
@@ -52,9 +53,27 @@ pub(crate) fn bulk_copy(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
     let from = if from_global { select.place_in_global(ptx.operand(1))? } else { vec![select.place_in_shared(ptx.operand(1))?] };
     let policy = select.cache_policy(ptx, |hints| hints)?;
     let mask = mask_operand(ptx).map(|mask| select.source(mask, ScalarType::U16)).transpose()?;
+    if may_call_driver(ptx.form, select.target) {
+        let bytes = select.source(ptx.operand(2), ScalarType::U32)?;
+        let size = units(select, ptx.operand(2), None)?;
+        let operands =
+            CopyOperands { place: to[0], barrier: to[1], source: &from, size_or_coordinates: &[bytes], offsets: &[], blocks: mask, policy };
+        return select.copy_or_call_driver(ptx, &operands, |select| copy_by_engine(select, "UBLKCP.S.G", (&to, &from), size, policy));
+    }
     let size = units(select, ptx.operand(2), mask)?;
+    copy_by_engine(select, &opcode, (&to, &from), size, policy)
+}
+
+/// Emits the instruction of a copy, once for each active thread. The destination has one or two words, as the source.
+fn copy_by_engine(
+    select: &mut Select<'_>,
+    opcode: &str,
+    (to, from): (&[Operand], &[Operand]),
+    size: Operand,
+    policy: Option<Operand>,
+) -> Result<(), Unsupported> {
     select.for_each_thread(|select| {
-        let (to, from, size) = (select.in_uniforms(&to), select.in_uniforms(&from), select.in_uniform(size));
+        let (to, from, size) = (select.in_uniforms(to), select.in_uniforms(from), select.in_uniform(size));
         select.emit_bulk(&format!("{opcode} [{{}}], [{{}}], {{}}"), &[to, from, size], policy);
         Ok(())
     })
