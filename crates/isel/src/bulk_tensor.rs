@@ -94,7 +94,7 @@ fn copy_into_cluster(
     select.copy_or_call_driver(ptx, &operands, |select| copy_by_engine(select, &opcode, (tuple, map), extra, policy))
 }
 
-/// Emits the instruction of a copy, once for each active thread.
+/// Emits the instruction of a copy, once for each active thread, stores and prefetches once for each set of operands.
 fn copy_by_engine(
     select: &mut Select<'_>,
     opcode: &str,
@@ -102,11 +102,18 @@ fn copy_by_engine(
     extra: Option<Operand>,
     policy: Option<Operand>,
 ) -> Result<(), Unsupported> {
-    select.for_each_thread(|select| {
-        let mut arguments = vec![select.in_uniforms(tuple), select.in_uniforms(map)];
+    let mut words = [tuple, map].concat();
+    words.extend(extra);
+    words.extend(select.policy_words(policy));
+    let is_repeatable = opcode.starts_with("UTMASTG") || opcode.starts_with("UTMAPF");
+    select.for_each_copy(is_repeatable, &words, |select, words| {
+        let (tuple, rest) = words.split_at(tuple.len());
+        let (map, rest) = rest.split_at(map.len());
+        let (extra, policy) = rest.split_at(usize::from(extra.is_some()));
+        let mut arguments = vec![select.pack_uniforms(tuple), select.pack_uniforms(map)];
         let mut template = format!("{opcode} [{{}}], [{{}}]");
-        if let Some(extra) = extra {
-            arguments.push(select.in_uniform(extra));
+        if let [extra] = extra {
+            arguments.push(*extra);
             template += ", {}";
         }
         select.emit_bulk(&template, &arguments, policy);
@@ -192,7 +199,7 @@ impl Select<'_> {
 pub(crate) fn prefetch_map(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let map = map_address(select, ptx, ptx.operand(0))?;
     select.for_each_value(&map, |select, map| {
-        select.emit_bulk("UTMACCTL.PF [{}]", &[map], None);
+        select.emit_bulk("UTMACCTL.PF [{}]", &[map], &[]);
         Ok(())
     })
 }
