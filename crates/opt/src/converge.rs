@@ -61,6 +61,7 @@ use rustc_hash::FxHashSet;
 use crate::insert_yields;
 use crate::redirect_edges::redirect_edges;
 
+mod callees;
 mod diverged_branch;
 mod meeting;
 mod region;
@@ -72,6 +73,7 @@ mod synchronization;
 mod unread_moves;
 mod warpsync;
 
+pub use callees::CalleeFacts;
 pub(crate) use diverged_branch::{DivergedBranches, new_machine_inst};
 use meeting::Meetings;
 use region::ConvergenceRegion;
@@ -94,17 +96,6 @@ pub struct Stats {
     pub skipped: usize,
     /// Names of functions of the compiler that the pass inserted calls of, in which threads of a diverged warp meet.
     pub callees: BTreeSet<String>,
-}
-
-/// What the pass knows about the functions that the code calls.
-#[derive(Clone, Copy)]
-pub struct CalleeFacts<'a> {
-    /// Returns whether a call of the function with this name blocks until all other threads of the warp have called it too.
-    pub waits_for_whole_warp: &'a dyn Fn(&str) -> bool,
-    /// Returns whether the function with this name may execute operations such as shuffles, in which threads of a warp wait for each other.
-    pub has_warp_operations: &'a dyn Fn(&str) -> bool,
-    /// Whether calls of functions of the compiler may be inserted, in which threads of a diverged warp meet.
-    pub may_meet: bool,
 }
 
 /// Inserts convergence barriers, and inserts and deletes `WARPSYNC` instructions.

@@ -23,7 +23,7 @@ use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::CalleeFacts;
+use super::callees::CalleeFacts;
 use super::meeting::Meetings;
 use super::region::ConvergenceRegion;
 use super::warpsync::is_plain_warpsync;
