@@ -21,7 +21,7 @@ fn main() {
     let write = |name: &str, text: String| fs::write(out.join(name), text).expect("the build folder can be written");
     let mut library = library(&home.join("library"));
     let mut runtime: BTreeMap<String, String> = BTreeMap::new();
-    for file in ["barrier.ptx", "warp.ptx"] {
+    for file in ["barrier.ptx", "warp.ptx", "warp_f32.ptx"] {
         runtime.extend(cut(file, &read(&home.join("runtime").join(file))));
     }
     for (name, module) in library.clone() {

@@ -92,10 +92,11 @@ pub fn has_abi_calls(function: &Function) -> bool {
 
 /// Returns the registers that a runtime function (a library function of the compiler) clobbers.
 fn runtime_clobbers(name: &str) -> Clobbers {
-    let RuntimeClobbers { first, count, predicates } = RuntimeClobbers::of(name);
+    let RuntimeClobbers { first, count, predicates, first_uniform, uniform } = RuntimeClobbers::of(name);
     let mut general = register_set_where(first..first + count, |_| true);
     general.insert(Reg::from(RETURN_ADDRESS), 2);
-    Clobbers { general, predicates: register_set_where(0..predicates, |_| true), ..Clobbers::NONE }
+    let uniform = register_set_where(first_uniform..first_uniform + uniform, |_| true);
+    Clobbers { general, predicates: register_set_where(0..predicates, |_| true), uniform, ..Clobbers::NONE }
 }
 
 /// Returns the registers that a texture fetch by the four threads of a quad overwrites.
@@ -114,6 +115,7 @@ fn runtime_environment(name: &str, hardware: &Hardware<'_>, limit: u32) -> Alloc
     environment.reserved = Clobbers {
         general: register_set_where(0..256, |register| !clobbered.general.has(Reg::new(register))),
         predicates: register_set_where(0..8, |register| !clobbered.predicates.has(Reg::new(register))),
+        uniform: register_set_where(0..64, |register| !clobbered.uniform.has(Reg::new(register))),
         ..Clobbers::ALL
     };
     environment

@@ -216,6 +216,8 @@ pub fn may_call_by_address(function: &Function) -> bool {
 pub struct FunctionFacts {
     /// Names of the functions in which a thread may wait for all other threads of its warp.
     pub functions_waiting_for_warp: FxHashSet<String>,
+    /// Names of the functions that are known to execute no warp operation.
+    functions_without_warp_operations: FxHashSet<String>,
     /// Estimated execution time of a call of each function, in cycles.
     pub calls: CallCosts,
 }
@@ -223,39 +225,76 @@ pub struct FunctionFacts {
 impl FunctionFacts {
     /// Computes these properties for the functions of a module.
     pub fn new(index: &FunctionIndex<'_>) -> FunctionFacts {
-        FunctionFacts { functions_waiting_for_warp: functions_waiting_for_warp(index), calls: call_costs(index) }
+        let waits = |form: &Form| form.opcode == Opcode::Barrier && !form.modifiers.iter().any(|value| value.modifier == Modifier::Aligned);
+        let functions_waiting_for_warp = names_of(index, &functions_reaching(index, waits, |_| false));
+        FunctionFacts {
+            functions_waiting_for_warp,
+            functions_without_warp_operations: functions_without_warp_operations(index),
+            calls: call_costs(index),
+        }
+    }
+
+    /// Returns whether a function may execute operations such as shuffles, in which threads of a warp wait for each other.
+    pub fn may_have_warp_operations(&self, name: &str) -> bool {
+        !self.functions_without_warp_operations.contains(name) && !is_driver_function(name)
     }
 }
 
-/// Returns the names of the functions in which a thread may wait for all other threads of its warp: those with a `barrier` without
-/// `.aligned`, and their callers.
-fn functions_waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
+/// Returns the names of the functions of a module that execute no warp operation and call no function that may do so. Only needed for
+/// modules with calls.
+fn functions_without_warp_operations(index: &FunctionIndex<'_>) -> FxHashSet<String> {
     let module = index.module;
-    let may_wait = |form: &Form| form.opcode == Opcode::Barrier && !form.modifiers.iter().any(|value| value.modifier == Modifier::Aligned);
-    // Instructions share their forms (opcode, modifiers and types), so a look at the forms of the module is enough to rule out such a
-    // barrier in most modules.
-    if !module.forms.iter().any(may_wait) {
+    if !module.forms.iter().any(|form| form.opcode == Opcode::Call) {
         return FxHashSet::default();
     }
-    let waits = |body: &Body| body.instructions.iter().any(|instruction| may_wait(&module.forms[instruction.form]));
+    let exchanges = |form: &Form| {
+        matches!(
+            form.opcode,
+            Opcode::ShflSync | Opcode::VoteSync | Opcode::Match | Opcode::ReduxSync | Opcode::ElectSync | Opcode::BarWarpSync
+        )
+    };
+    let is_unknown =
+        |function: &Function| may_call_by_address(function) || function.body.is_none() && !is_driver_function(module.name(function.name));
+    let may_exchange = functions_reaching(index, exchanges, is_unknown);
+    let defined = module.functions.iter().map(|function| function.name);
+    names_of(index, &defined.filter(|name| !may_exchange.contains(name)).collect())
+}
+
+/// Returns the functions that contain an instruction with a property or have a property themselves, and their direct and indirect callers.
+fn functions_reaching(
+    index: &FunctionIndex<'_>,
+    has_property: impl Fn(&Form) -> bool,
+    is_such_function: impl Fn(&Function) -> bool,
+) -> FxHashSet<Name> {
+    let module = index.module;
+    // Instructions share their forms (opcode, modifiers and types), so a look at the forms of the module is enough to rule out such
+    // instructions in most modules.
+    let is_in_module = module.forms.iter().any(&has_property);
+    let contains = |body: &Body| body.instructions.iter().any(|instruction| has_property(&module.forms[instruction.form]));
+    let has = |function: &Function| is_such_function(function) || is_in_module && function.body.as_deref().is_some_and(contains);
+    let mut work: Vec<Name> =
+        module.functions.iter().filter(|function| has(function)).map(|function| index.resolve_alias(function.name)).collect();
+    let mut found: FxHashSet<Name> = FxHashSet::default();
+    if work.is_empty() {
+        return found;
+    }
     let mut callers: FxHashMap<Name, Vec<Name>> = FxHashMap::default();
-    let mut work = Vec::new();
     for function in &module.functions {
-        let Some(body) = function.body.as_deref() else { continue };
-        if waits(body) {
-            work.push(function.name);
-        }
         for callee in referenced_functions(function) {
             callers.entry(index.resolve_alias(module.functions[callee].name)).or_default().push(function.name);
         }
     }
-    let mut found: FxHashSet<Name> = FxHashSet::default();
     while let Some(name) = work.pop() {
         if found.insert(name) {
             work.extend(callers.get(&name).into_iter().flatten());
         }
     }
-    found.into_iter().map(|name| module.name(name).to_owned()).collect()
+    found
+}
+
+/// Returns the texts of names.
+fn names_of(index: &FunctionIndex<'_>, names: &FxHashSet<Name>) -> FxHashSet<String> {
+    names.iter().map(|&name| index.module.name(name).to_owned()).collect()
 }
 
 /// Assumed number of cycles for each PTX instruction of a called function, to estimate the cost of a call.

@@ -106,7 +106,7 @@ use PassLevels::{All, AtLeast, Only, Scheduled};
 passes! {
     5   "select",           All,        required, Optimize, select,           "selects machine instructions for the PTX instructions";
     13  "construct-ssa",    All,        required, Optimize, construct_ssa,    "gives each value one definition";
-    14  "uniform-handles",  AtLeast(1), optional, Optimize, uniform_handles,  "removes loops over the texture handles of a warp where there is only one";
+    14  "uniform-handles",  AtLeast(1), optional, Optimize, uniform_handles,  "removes loops over operands in uniform registers that all threads share";
     15  "straighten",       AtLeast(1), optional, Optimize, straighten,       "merges blocks that always follow each other";
     16  "simplify",         AtLeast(1), optional, Optimize, simplify,         "drops integer arithmetic on known halves, and forms funnel shifts";
     17  "contract",         AtLeast(1), optional, Optimize, contract,         "joins floating-point products and sums into multiply-adds, unless --fmad=false";

@@ -11,6 +11,7 @@ mod passes;
 mod private_symbols;
 mod quad_products;
 mod references;
+mod remote_copies;
 mod scheduling;
 mod scheduling_report;
 mod targets;

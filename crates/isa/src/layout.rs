@@ -44,6 +44,8 @@ pub struct SystemLayout {
     /// Offset in constant bank 0 of the 64-bit address of the driver's table with properties of textures. The addresses of the tables for
     /// samplers and surfaces follow.
     pub image_tables: u32,
+    /// Whether functions of the CUDA driver copy global memory into shared memory of other blocks of a cluster, because the copy engine does not.
+    pub driver_copies_to_blocks: bool,
     /// Offset in shared memory of the record of allocated tensor memory, on targets that have tensor memory.
     pub tensor_memory_record: u32,
     /// Limits on the memory that one program may use.
@@ -162,6 +164,7 @@ const TURING: SystemLayout = SystemLayout {
     texture_handle: TextureHandle::General,
     fetches_without_level: false,
     image_tables: 0x70,
+    driver_copies_to_blocks: false,
     tensor_memory_record: 0,
     limits: LIMITS,
 };
@@ -198,8 +201,12 @@ const BLACKWELL: SystemLayout = SystemLayout {
 };
 // Another variable of the system comes first there.
 const THOR: SystemLayout = SystemLayout { tensor_memory_record: 0xc0, ..BLACKWELL };
-const BLACKWELL_CONSUMER: SystemLayout =
-    SystemLayout { fetches_without_level: true, limits: Limits { static_shared_arch_specific: 0x1_8c00, ..LIMITS }, ..BLACKWELL };
+const BLACKWELL_CONSUMER: SystemLayout = SystemLayout {
+    fetches_without_level: true,
+    driver_copies_to_blocks: true,
+    limits: Limits { static_shared_arch_specific: 0x1_8c00, ..LIMITS },
+    ..BLACKWELL
+};
 
 /// Stops at a target without machine code. [`Target::parse`] does not return one, and `oriole_driver::compile` rejects one at its start.
 #[cold]

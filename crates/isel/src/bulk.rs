@@ -14,6 +14,7 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
+use crate::bulk_remote::{CopyOperands, may_call_driver};
 use crate::context::Select;
 use crate::error::Unsupported;
 use crate::memory::{AccessSpace, OffsetRange};
@@ -52,10 +53,34 @@ pub(crate) fn bulk_copy(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
     let from = if from_global { select.place_in_global(ptx.operand(1))? } else { vec![select.place_in_shared(ptx.operand(1))?] };
     let policy = select.cache_policy(ptx, |hints| hints)?;
     let mask = mask_operand(ptx).map(|mask| select.source(mask, ScalarType::U16)).transpose()?;
+    if may_call_driver(ptx.form, select.target) {
+        let bytes = select.source(ptx.operand(2), ScalarType::U32)?;
+        let size = units(select, ptx.operand(2), None)?;
+        let operands =
+            CopyOperands { place: to[0], barrier: to[1], source: &from, size_or_coordinates: &[bytes], offsets: &[], blocks: mask, policy };
+        return select.copy_or_call_driver(ptx, &operands, |select| copy_by_engine(select, "UBLKCP.S.G", (&to, &from), size, policy));
+    }
     let size = units(select, ptx.operand(2), mask)?;
-    select.for_each_thread(|select| {
-        let (to, from, size) = (select.in_uniforms(&to), select.in_uniforms(&from), select.in_uniform(size));
-        select.emit_bulk(&format!("{opcode} [{{}}], [{{}}], {{}}"), &[to, from, size], policy);
+    copy_by_engine(select, &opcode, (&to, &from), size, policy)
+}
+
+/// Emits the instruction of a copy, once for each active thread, stores once for each set of operands. The destination has one or two words, as
+/// the source.
+fn copy_by_engine(
+    select: &mut Select<'_>,
+    opcode: &str,
+    (to, from): (&[Operand], &[Operand]),
+    size: Operand,
+    policy: Option<Operand>,
+) -> Result<(), Unsupported> {
+    let mut words = [to, from, &[size]].concat();
+    words.extend(select.policy_words(policy));
+    let is_store = opcode.starts_with("UBLKCP.G");
+    select.for_each_copy(is_store, &words, |select, words| {
+        let (place, rest) = words.split_at(to.len());
+        let (source, rest) = rest.split_at(from.len());
+        let arguments = [select.pack_uniforms(place), select.pack_uniforms(source), rest[0]];
+        select.emit_bulk(&format!("{opcode} [{{}}], [{{}}], {{}}"), &arguments, &rest[1..]);
         Ok(())
     })
 }
@@ -73,9 +98,8 @@ pub(crate) fn fill(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
             select.pair_shift_right(halves, FILL_UNIT_SHIFT.into(), false)[0]
         }
     };
-    select.for_each_thread(|select| {
-        let [place, units] = [place, units].map(|word| select.in_uniform(word));
-        select.b.emit("UMEMSETS.64 [{}], URZ, {}", &[place, units]);
+    select.for_each_set(&[place, units], |select, words| {
+        select.b.emit("UMEMSETS.64 [{}], URZ, {}", words);
         let access = MemoryAccess { order: Order::Relaxed, scope: Scope::Block, volatile: true, ..MemoryAccess::weak(Space::Shared, 0) };
         select.b.describe(access);
         Ok(())
@@ -158,9 +182,11 @@ fn prefetch(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let from = select.place_in_global(ptx.operand(0))?;
     let size = units(select, ptx.operand(1), None)?;
     let policy = select.cache_policy(ptx, |hints| hints)?;
-    select.for_each_thread(|select| {
-        let (from, size) = (select.in_uniforms(&from), select.in_uniform(size));
-        select.emit_bulk("UBLKPF.L2 [{}], {}", &[from, size], policy);
+    let mut words = [from.as_slice(), &[size]].concat();
+    words.extend(select.policy_words(policy));
+    select.for_each_set(&words, |select, words| {
+        let from = select.pack_uniforms(&words[..2]);
+        select.emit_bulk("UBLKPF.L2 [{}], {}", &[from, words[2]], &words[3..]);
         Ok(())
     })
 }
@@ -192,12 +218,34 @@ impl Select<'_> {
         self.wide_source(operands[last], ScalarType::U64).map(Some)
     }
 
-    /// Emits an instruction of the copy engine, with a cache policy if there is one. Only one thread is active.
-    pub(crate) fn emit_bulk(&mut self, template: &str, arguments: &[Operand], policy: Option<Operand>) {
+    /// Returns the two words of a cache policy; none without a policy.
+    pub(crate) fn policy_words(&mut self, policy: Option<Operand>) -> Vec<Operand> {
+        policy.map_or_else(Vec::new, |policy| vec![self.low(policy), self.high(policy)])
+    }
+
+    /// Calls `write` with uniform registers that hold `words`: for stores once for each different set of values, for others once for each active
+    /// thread.
+    pub(crate) fn for_each_copy(
+        &mut self,
+        is_store: bool,
+        words: &[Operand],
+        write: impl FnOnce(&mut Self, &[Operand]) -> Result<(), Unsupported>,
+    ) -> Result<(), Unsupported> {
+        if is_store {
+            return self.for_each_set(words, write);
+        }
+        self.for_each_thread(|select| {
+            let uniform: Vec<Operand> = words.iter().map(|&word| select.in_uniform(word)).collect();
+            write(select, &uniform)
+        })
+    }
+
+    /// Emits an instruction of the copy engine, with a cache policy if `policy` has its two words. All operands are uniform registers.
+    pub(crate) fn emit_bulk(&mut self, template: &str, arguments: &[Operand], policy: &[Operand]) {
         let mut arguments = arguments.to_vec();
         let mut template = template.to_owned();
-        if let Some(policy) = policy {
-            arguments.push(self.in_uniform_pair(policy));
+        if !policy.is_empty() {
+            arguments.push(self.pack_uniforms(policy));
             template += ", desc[{}]";
         }
         self.b.emit(&template, &arguments);

@@ -11,6 +11,7 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use crate::bulk::reduction_name;
+use crate::bulk_remote::{CopyOperands, may_call_driver};
 use crate::context::Select;
 use crate::error::Unsupported;
 use crate::memory::{AccessSpace, OffsetRange};
@@ -41,8 +42,12 @@ pub(crate) fn tensor_copy(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), 
         next = 2;
     }
     tuple.extend(coordinates);
-    let extra = extra_register(select, ptx, next)?;
     let policy = select.cache_policy(ptx, |operands| operands)?;
+    if may_call_driver(ptx.form, select.target) {
+        return copy_into_cluster(select, ptx, (&shape, &tuple, &map), policy);
+    }
+    let has_blocks = ptx.has(Modifier::MulticastCluster);
+    let extra = extra_register(select, ptx, next, has_blocks)?;
     let opcode = match ptx.opcode() {
         Opcode::CpReduceAsyncBulkTensor => {
             let Some(operation) = reduction_name(ptx) else { return select.unsupported(ptx) };
@@ -52,11 +57,63 @@ pub(crate) fn tensor_copy(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), 
         _ if is_load => format!("UTMALDG{shape}"),
         _ => format!("UTMASTG{shape}"),
     };
-    select.for_each_thread(|select| {
-        let mut arguments = vec![select.in_uniforms(&tuple), select.in_uniforms(&map)];
+    copy_by_engine(select, &opcode, (&tuple, &map), extra, policy)
+}
+
+/// Selects a load into shared memory of a cluster, where the driver copies into other blocks; `tuple` has the place, the barrier and the
+/// coordinates.
+fn copy_into_cluster(
+    select: &mut Select<'_>,
+    ptx: &Ptx<'_>,
+    (shape, tuple, map): (&str, &[Operand], &[Operand]),
+    policy: Option<Operand>,
+) -> Result<(), Unsupported> {
+    /// Position of the operand after place, map and barrier.
+    const AFTER_BARRIER: usize = 3;
+    let mut offsets = Vec::new();
+    if ptx.has(Modifier::Im2col) {
+        for offset in select.elements(ptx.operand(AFTER_BARRIER)) {
+            offsets.push(select.source(offset, ScalarType::U16)?);
+        }
+    }
+    let blocks = match ptx.has(Modifier::MulticastCluster) {
+        true => Some(select.source(ptx.operand(AFTER_BARRIER + usize::from(!offsets.is_empty())), ScalarType::U16)?),
+        false => None,
+    };
+    let extra = extra_register(select, ptx, AFTER_BARRIER, false)?;
+    let opcode = format!("UTMALDG{}", shape.replace(".MULTICAST", ""));
+    let operands = CopyOperands {
+        place: tuple[0],
+        barrier: tuple[1],
+        source: map,
+        size_or_coordinates: &tuple[2..],
+        offsets: &offsets,
+        blocks,
+        policy,
+    };
+    select.copy_or_call_driver(ptx, &operands, |select| copy_by_engine(select, &opcode, (tuple, map), extra, policy))
+}
+
+/// Emits the instruction of a copy, once for each active thread, stores and prefetches once for each set of operands.
+fn copy_by_engine(
+    select: &mut Select<'_>,
+    opcode: &str,
+    (tuple, map): (&[Operand], &[Operand]),
+    extra: Option<Operand>,
+    policy: Option<Operand>,
+) -> Result<(), Unsupported> {
+    let mut words = [tuple, map].concat();
+    words.extend(extra);
+    words.extend(select.policy_words(policy));
+    let is_repeatable = opcode.starts_with("UTMASTG") || opcode.starts_with("UTMAPF");
+    select.for_each_copy(is_repeatable, &words, |select, words| {
+        let (tuple, rest) = words.split_at(tuple.len());
+        let (map, rest) = rest.split_at(map.len());
+        let (extra, policy) = rest.split_at(usize::from(extra.is_some()));
+        let mut arguments = vec![select.pack_uniforms(tuple), select.pack_uniforms(map)];
         let mut template = format!("{opcode} [{{}}], [{{}}]");
-        if let Some(extra) = extra {
-            arguments.push(select.in_uniform(extra));
+        if let [extra] = extra {
+            arguments.push(*extra);
             template += ", {}";
         }
         select.emit_bulk(&template, &arguments, policy);
@@ -96,8 +153,9 @@ fn tensor(select: &mut Select<'_>, operand: ast::Operand) -> Result<(Vec<Operand
     Ok((map, coordinates?))
 }
 
-/// Returns the register with the offsets of `.im2col` and the set of blocks of a multicast, whose operands start at `next`.
-fn extra_register(select: &mut Select<'_>, ptx: &Ptx<'_>, next: usize) -> Result<Option<Operand>, Unsupported> {
+/// Returns the register with the offsets of `.im2col` and, with `has_blocks`, the set of blocks of a multicast, whose operands start at
+/// `next`.
+fn extra_register(select: &mut Select<'_>, ptx: &Ptx<'_>, next: usize, has_blocks: bool) -> Result<Option<Operand>, Unsupported> {
     let has_offsets = [Modifier::Im2col, Modifier::Im2colW, Modifier::Im2colW128].iter().any(|&mode| ptx.has(mode));
     let mut position = next;
     let mut word = None;
@@ -118,7 +176,7 @@ fn extra_register(select: &mut Select<'_>, ptx: &Ptx<'_>, next: usize) -> Result
             });
         }
     }
-    if ptx.has(Modifier::MulticastCluster) {
+    if has_blocks {
         let mask = select.source(ptx.operand(position), ScalarType::U16)?;
         let mask = select.in_register(mask);
         let lower = word.unwrap_or(Operand::RZ);
@@ -141,7 +199,7 @@ impl Select<'_> {
 pub(crate) fn prefetch_map(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let map = map_address(select, ptx, ptx.operand(0))?;
     select.for_each_value(&map, |select, map| {
-        select.emit_bulk("UTMACCTL.PF [{}]", &[map], None);
+        select.emit_bulk("UTMACCTL.PF [{}]", &[map], &[]);
         Ok(())
     })
 }

@@ -15,6 +15,7 @@ use oriole_ptx::ast::{self, Body, FunctionId, Initializer, LabelId, Module, Para
 use oriole_ptx::table::Opcode;
 use oriole_ptx::types::StateSpace;
 
+use crate::bulk_remote;
 use crate::context::Select;
 use crate::convention::{self, CALL_ADDRESS, DYNAMIC_STACK, FIRST_REGISTER, ParameterLocation, ParameterShape, RETURN_ADDRESS, Signature};
 use crate::error::Unsupported;
@@ -151,6 +152,10 @@ pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) -> Result<(), Uns
             }
             Opcode::Tex => {
                 stack = stack.max(u64::from(texture::driver_stack_bytes(&module.forms[instruction.form], select.target)));
+                continue;
+            }
+            Opcode::CpAsyncBulkTensor => {
+                stack = stack.max(u64::from(bulk_remote::driver_stack_bytes(&module.forms[instruction.form], select.target)));
                 continue;
             }
             _ => continue,

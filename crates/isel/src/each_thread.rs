@@ -16,6 +16,9 @@
 //! The instruction has to be inside of the loop: all threads are converged again after a loop.
 //!
 //! ptxas emits such a loop, too. The loop is left out where at most one thread of a warp can be active: see [`crate::elected`].
+//!
+//! Stores of the copy engine and initializations of barriers have the same effect once and several times, so these are executed once for each
+//! different set of operands ([`Select::for_each_set`]). Loads count bytes at a barrier each time.
 
 use oriole_ir::{Class, Operand, OperandKind};
 use oriole_isa::Opcode;
@@ -48,38 +51,52 @@ impl Select<'_> {
         })
     }
 
-    /// Calls `write` with uniform registers that hold `words`. Its code executes once for each different value that the words have in the
-    /// active threads whose guard holds; for instructions that have the same effect once and several times.
-    ///
-    /// ```text
-    /// head:   UR4 = R2UR R2         the value of one of the threads that are still in the loop
-    ///         UTMACCTL.IV [UR4]
-    ///         P0 = ISETP.NE R2, UR4
-    ///         @P0 BRA head
-    /// ```
+    /// Calls `write` with a tuple of uniform registers that holds `words`; see [`Select::for_each_set`].
     pub(crate) fn for_each_value(
         &mut self,
         words: &[Operand],
         write: impl FnOnce(&mut Self, Operand) -> Result<(), Unsupported>,
     ) -> Result<(), Unsupported> {
-        if self.is_elected {
+        self.for_each_set(words, |select, words| {
+            let packed = select.pack_uniforms(words);
+            write(select, packed)
+        })
+    }
+
+    /// Calls `write` with uniform registers that hold `words`, one for each. Its code executes once for each different set of values that the
+    /// words have in the active threads whose guard holds; for instructions that have the same effect once and several times.
+    ///
+    /// ```text
+    /// head:   UR4 = R2UR R2         the value of one of the threads that are still in the loop
+    ///         UTMACCTL.IV [UR4]
+    ///         P0 = ISETP.EQ R2, UR4
+    ///         @!P0 BRA head
+    /// ```
+    ///
+    /// The pass `uniform-handles` removes the loop where all threads have the same values.
+    pub(crate) fn for_each_set(
+        &mut self,
+        words: &[Operand],
+        write: impl FnOnce(&mut Self, &[Operand]) -> Result<(), Unsupported>,
+    ) -> Result<(), Unsupported> {
+        let varies = |word: &Operand| word.value().is_some();
+        if self.is_elected || !words.iter().any(varies) {
             return self.branch_around(|select| {
-                let uniform = select.in_uniforms(words);
-                write(select, uniform)
+                let uniform: Vec<Operand> = words.iter().map(|&word| select.in_uniform(word)).collect();
+                write(select, &uniform)
             });
         }
         self.branch_around(|select| {
             let [head, after] = [(); 2].map(|()| select.b.new_block());
             select.b.branch(None, head);
             select.start(head);
-            let mut differs = Operand::PT.inverted_predicate();
             let uniform: Vec<Operand> = words.iter().map(|&word| select.in_uniform(word)).collect();
-            let packed = select.b.pack(Class::new(oriole_ir::RegFile::Uniform, words.len() as u8), &uniform);
-            write(select, packed)?;
-            for (&word, &uniform) in words.iter().zip(&uniform).filter(|(word, _)| word.value().is_some()) {
-                differs = select.b.define(Class::P, "ISETP.NE.U32.OR $, PT, {}, {}, {}", &[word, uniform, differs]);
+            write(select, &uniform)?;
+            let mut is_equal = Operand::PT;
+            for (&word, &uniform) in words.iter().zip(&uniform).filter(|(word, _)| varies(word)) {
+                is_equal = select.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, {}, {}", &[word, uniform, is_equal]);
             }
-            let condition = select.condition(differs);
+            let condition = select.condition(is_equal.inverted_predicate());
             select.b.branch(Some(condition), head);
             select.b.branch(None, after);
             select.start(after);
@@ -114,18 +131,17 @@ impl Select<'_> {
     /// Returns consecutive uniform registers with the values of the only active thread.
     pub(crate) fn in_uniforms(&mut self, words: &[Operand]) -> Operand {
         let words: Vec<Operand> = words.iter().map(|&word| self.in_uniform(word)).collect();
+        self.pack_uniforms(&words)
+    }
+
+    /// Returns consecutive uniform registers with the contents of other uniform registers.
+    pub(crate) fn pack_uniforms(&mut self, words: &[Operand]) -> Operand {
         // The machine wants a tuple of more than four registers to start at a multiple of eight.
         let mut class = Class::new(oriole_ir::RegFile::Uniform, words.len() as u8);
         if class.width > 4 {
             class.align = 8;
         }
-        self.b.pack(class, &words)
-    }
-
-    /// Returns a 64-bit value of the only active thread in a pair of uniform registers.
-    pub(crate) fn in_uniform_pair(&mut self, pair: Operand) -> Operand {
-        let words = [self.low(pair), self.high(pair)];
-        self.in_uniforms(&words)
+        self.b.pack(class, words)
     }
 
     /// Returns whether the target has barriers in shared memory with transaction counts, and bulk copies.

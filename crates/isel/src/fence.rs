@@ -69,9 +69,9 @@ fn acquire_map(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported
     // The effect on a map is the same whether one thread asks for it or several do.
     select.for_each_value(&map, |select, map| {
         if select.encodes("CCTL.E.C.LDCU.IV.DEEP [UR4]") {
-            select.emit_bulk("CCTL.E.C.LDCU.IV.DEEP [{}]", &[map], None);
+            select.emit_bulk("CCTL.E.C.LDCU.IV.DEEP [{}]", &[map], &[]);
         }
-        select.emit_bulk("UTMACCTL.IV [{}]", &[map], None);
+        select.emit_bulk("UTMACCTL.IV [{}]", &[map], &[]);
         Ok(())
     })
 }

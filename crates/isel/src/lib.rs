@@ -59,6 +59,7 @@ mod atomics;
 mod barrier;
 mod bits;
 mod bulk;
+mod bulk_remote;
 mod bulk_tensor;
 mod calls;
 mod cluster;

@@ -111,9 +111,9 @@ fn init(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let address = select.shared_address(ptx, ptx.operand(0), OffsetRange::ACCESS)?;
     let words = initial_words(select, count);
     if select.has_transactions() {
-        return select.for_each_thread(|select| {
-            let base = select.in_uniform(address.base);
-            let words = select.in_uniforms(&words);
+        return select.for_each_set(&[address.base, words[0], words[1]], |select, uniform| {
+            let base = uniform[0];
+            let words = select.pack_uniforms(&uniform[1..]);
             // Earlier accesses to this memory come first.
             select.write_fence("FENCE.VIEW.ASYNC.S", Order::AcquireRelease, Scope::Block);
             select.barrier_access("SYNCS.EXCH.64 URZ, [{}+{}], {}", AddressOperands { base, ..address }, &[words]);

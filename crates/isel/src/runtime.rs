@@ -26,6 +26,10 @@ pub struct RuntimeClobbers {
     pub count: u16,
     /// Number of predicate registers, starting at P0.
     pub predicates: u16,
+    /// The first uniform register.
+    pub first_uniform: u16,
+    /// Number of uniform registers, starting at `first_uniform`. All functions clobber these, never those that kernels keep values in.
+    pub uniform: u16,
 }
 
 impl RuntimeClobbers {
@@ -36,7 +40,10 @@ impl RuntimeClobbers {
             _ if name.ends_with("_f64") => (12, 4),
             _ => (8, 4),
         };
-        RuntimeClobbers { first: u16::from(FIRST_REGISTER), count, predicates }
+        let has_uniform_result = |operation: &str| operation.starts_with("redux") || operation == "elect";
+        let uniform = u16::from(name.strip_prefix(WARP_OPERATION_PREFIX).is_some_and(has_uniform_result));
+        let first = u16::from(FIRST_REGISTER);
+        RuntimeClobbers { first, count, predicates, first_uniform: first, uniform }
     }
 }
 

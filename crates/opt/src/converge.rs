@@ -46,7 +46,7 @@
 //! **Synchronizations.** The pass also knows at which instructions a warp may be diverged, and inserts and deletes `WARPSYNC` instructions
 //! accordingly ([`synchronization`]). Shuffles and the like that threads may execute together at different instructions become calls where the
 //! warp is diverged ([`meeting`]). Where threads of a diverged warp may overwrite uniform registers that others read, it keeps the values
-//! alive ([`shared_uniform`]).
+//! alive ([`shared_uniform`]), and functions other than kernels load them again ([`reload_uniform`]).
 //!
 //! No later pass may merge the two halves of a split block or move code between them. The cost is one graph search per region in the worst
 //! case, otherwise linear in the size of the function.
@@ -61,9 +61,11 @@ use rustc_hash::FxHashSet;
 use crate::insert_yields;
 use crate::redirect_edges::redirect_edges;
 
+mod callees;
 mod diverged_branch;
 mod meeting;
 mod region;
+mod reload_uniform;
 mod shared_uniform;
 mod shared_values;
 mod split;
@@ -71,9 +73,11 @@ mod synchronization;
 mod unread_moves;
 mod warpsync;
 
+pub use callees::CalleeFacts;
 pub(crate) use diverged_branch::{DivergedBranches, new_machine_inst};
 use meeting::Meetings;
 use region::ConvergenceRegion;
+use reload_uniform::reload_uniform_values;
 use shared_uniform::keep_shared_uniform_values;
 use split::move_rest_of_block;
 pub(crate) use synchronization::WarpConvergence;
@@ -94,21 +98,18 @@ pub struct Stats {
     pub callees: BTreeSet<String>,
 }
 
-/// Inserts convergence barriers, and inserts and deletes `WARPSYNC` instructions. `waits_for_whole_warp(name)` says whether a call of the
-/// function `name` blocks until all other threads of the warp have called it too. `may_meet` says whether calls of functions of the compiler may
-/// be inserted, in which threads of a diverged warp meet. `threads` is the shape of the thread blocks.
-pub fn run(
-    function: &mut Function,
-    target: Target,
-    waits_for_whole_warp: &dyn Fn(&str) -> bool,
-    may_meet: bool,
-    threads: Threads,
-) -> Stats {
+/// Inserts convergence barriers, and inserts and deletes `WARPSYNC` instructions. `threads` is the shape of the thread blocks.
+pub fn run(function: &mut Function, target: Target, callees: CalleeFacts<'_>, threads: Threads) -> Stats {
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
+    let without_divergence = |function: &mut Function, flow: &ControlFlow| {
+        let meetings = synchronize(function, target, &WarpConvergence { flow, divergent: &[], regions: &[] }, callees);
+        let callees = meetings.replace(function, target);
+        reload_uniform_values(function);
+        Stats { callees, ..Stats::default() }
+    };
     if !may_have_divergent_branches(function, &flow) {
-        synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &[], regions: &[] }, may_meet);
-        return stats;
+        return without_divergence(function, &flow);
     }
     let mut analyses = CfgAnalyses::compute(function, &flow);
     let divergent = divergent_branches(function, &flow, &analyses, threads);
@@ -122,12 +123,15 @@ pub fn run(
         analyses = CfgAnalyses::compute(function, &flow);
     }
     if divergent.is_empty() {
-        synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &[], regions: &[] }, may_meet);
-        return stats;
+        return without_divergence(function, &flow);
     }
     let mut regions = find_convergence_regions(function, &flow, &analyses, &divergent, &mut stats);
-    let gathering: FxHashSet<Block> =
-        flow.reverse_post_order().iter().copied().filter(|&block| calls_whole_warp_wait(function, block, waits_for_whole_warp)).collect();
+    let gathering: FxHashSet<Block> = flow
+        .reverse_post_order()
+        .iter()
+        .copied()
+        .filter(|&block| calls_whole_warp_wait(function, block, callees.waits_for_whole_warp))
+        .collect();
     let found = regions.len();
     // A barrier around a call that waits for the whole warp could deadlock: see the module comment.
     regions.retain(|region| gathering.is_empty() || !region_passes_through(&flow, *region, &gathering));
@@ -136,16 +140,17 @@ pub fn run(
     let waiting: FxHashSet<Block> = insert_yields::waiting_loop_headers(function, &analyses.loops).into_iter().collect();
     let reliable: Vec<ConvergenceRegion> =
         regions.iter().copied().filter(|region| always_reconverges(function, &flow, &waiting, *region)).collect();
-    let meetings = synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable }, may_meet);
+    let meetings = synchronize(function, target, &WarpConvergence { flow: &flow, divergent: &divergent, regions: &reliable }, callees);
     insert_convergence_barriers(function, &regions);
     stats.callees = meetings.replace(function, target);
+    reload_uniform_values(function);
     stats
 }
 
 /// Makes the changes that depend on where the warp may be diverged: inserts and deletes `WARPSYNC` instructions, and keeps values in uniform
 /// registers alive. Returns the operations that threads may execute together at different instructions.
-fn synchronize(function: &mut Function, target: Target, convergence: &WarpConvergence<'_>, may_meet: bool) -> Meetings {
-    let meetings = convergence.update_warpsyncs(function, target, may_meet);
+fn synchronize(function: &mut Function, target: Target, convergence: &WarpConvergence<'_>, callees: CalleeFacts<'_>) -> Meetings {
+    let meetings = convergence.update_warpsyncs(function, target, callees);
     keep_shared_uniform_values(function, convergence);
     meetings
 }

@@ -10,7 +10,8 @@
 //! %a:R2  = PACK %l, %h                     becomes   %a:R2 = IMAD.WIDE %i, 4, %b
 //! ```
 //!
-//! The other summand is an aligned register pair, or an aligned pair of words in the constant bank (a kernel parameter). The result may
+//! The other summand is an aligned register pair, or an aligned pair of words in the constant bank (a kernel parameter). A multiply-add of the
+//! program (`mad.wide`) reads such a pair of words in the same way, instead of two registers with the words. The result may
 //! have more non-register operands than any encoding form takes, so the pass runs before legalization. The product and the additions stay;
 //! dead-code elimination removes them if they have no other readers.
 
@@ -26,6 +27,8 @@ use crate::rewrite::single_register;
 pub struct Stats {
     /// Number of 64-bit additions that became multiply-adds.
     pub fused: usize,
+    /// Number of multiply-adds that read their summand from the constant bank.
+    pub with_constant: usize,
 }
 
 /// Fuses widening multiplications with 64-bit additions in a whole function.
@@ -43,6 +46,12 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
                 function.insts[inst].modifiers = function.insts[product].modifiers.clone();
                 function.set_operands(inst, &[result, factors[0], factors[1], addend], 1);
                 stats.fused += 1;
+            } else if let Some(addend) = match_constant_addend(function, &definitions, inst) {
+                let result_count = function.insts[inst].result_count();
+                let mut operands: SmallVec<[Operand; 8]> = SmallVec::from_slice(function.operands(inst));
+                operands[result_count + 2] = addend;
+                function.set_operands(inst, &operands, result_count);
+                stats.with_constant += 1;
             }
         }
     }
@@ -70,6 +79,20 @@ fn match_product_and_addend(function: &Function, definitions: &Definitions, pack
         }
     }
     None
+}
+
+/// Returns the pair of words in the constant bank that a widening multiply-add reads from a register pair; `None` for other instructions.
+fn match_constant_addend(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Operand> {
+    let data = &function.insts[inst];
+    let is_wide = data.is_machine(Opcode::IMAD) && matches!(data.modifiers.as_slice(), [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
+    let [_, _, addend] = function.sources(inst) else { return None };
+    let part = addend.part().filter(|part| part.count == 2 && addend.signs.is_empty())?;
+    if !is_wide {
+        return None;
+    }
+    let [low, high] = [0, 1].map(|half| Operand::from(single_register(part, half)));
+    let joined = join_halves_into_operand(function, definitions, &low, &high)?;
+    matches!(joined.kind, OperandKind::Constant { .. }).then_some(joined)
 }
 
 /// Matches the 32-bit addition that computes `sum`. Returns its two summands, and its carry-out predicate (`None` if it writes none). If

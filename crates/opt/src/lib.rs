@@ -2,7 +2,7 @@
 //!
 //! Each pass is one file with one entry point, `run`. The driver runs the passes in this order:
 //!
-//! 1. [`uniform_handles`] removes loops over texture handles that are uniform; [`straighten`] merges straight-line blocks; [`simplify`]
+//! 1. [`uniform_handles`] removes loops over operands that are uniform; [`straighten`] merges straight-line blocks; [`simplify`]
 //!    removes arithmetic on words that are known at compile time; [`contract`] and [`fuse`] form multiply-adds, which may not be encodable
 //!    yet; [`split_index`] adds the constant parts of array indices to the addresses instead.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.

@@ -1,4 +1,5 @@
-//! Removes loops that execute a texture or surface instruction for one handle at a time, if all threads of the warp have the same handle.
+//! Removes loops that execute a texture or surface instruction for one handle at a time, if all threads of the warp have the same handle. Stores by
+//! the copy engine and initializations of barriers in memory have the same kind of loop, over all of their operands.
 //!
 //! Where an instruction takes the handle of a texture or surface from a uniform register, instruction selection emits a loop that executes
 //! the instruction once for each different handle in the warp, unless the PTX register shows that there is only one. After SSA construction

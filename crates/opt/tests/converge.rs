@@ -5,8 +5,11 @@ use std::collections::BTreeSet;
 use oriole_ir::analysis::Threads;
 use oriole_ir::{Block, Builder, Class, Function, FunctionKind, Guard, OperandKind, Target, machine};
 use oriole_isa::{Opcode, encode};
+use oriole_opt::converge::CalleeFacts;
 use oriole_opt::legalize::EncodabilityCache;
 use oriole_opt::{converge, legalize};
+
+const NO_CALLEES: CalleeFacts<'static> = CalleeFacts { waits_for_whole_warp: &|_| false, has_warp_operations: &|_| false, may_meet: true };
 
 fn target(name: &str) -> Target {
     Target::parse(name).unwrap()
@@ -67,7 +70,7 @@ fn shape(function: &Function) -> Vec<String> {
 
 /// Runs the pass on a graph.
 fn converged(edges: &[&[usize]]) -> converge::Stats {
-    converge::run(&mut graph(edges), target("sm_90"), &|_| false, true, Threads::InAnyShape)
+    converge::run(&mut graph(edges), target("sm_90"), NO_CALLEES, Threads::InAnyShape)
 }
 
 #[test]
@@ -214,7 +217,7 @@ fn random_graphs_do_not_deadlock() {
             .collect();
         let edges: Vec<&[usize]> = edges.iter().map(Vec::as_slice).collect();
         let mut function = graph(&edges);
-        barriers += converge::run(&mut function, target("sm_90"), &|_| false, true, Threads::InAnyShape).barriers;
+        barriers += converge::run(&mut function, target("sm_90"), NO_CALLEES, Threads::InAnyShape).barriers;
         for _ in 0..6 {
             let start = Group { threads: (0..THREADS).collect(), block: function.entry(), at: 0 };
             let mut warp = Warp { function: &function, groups: vec![start], set: vec![Vec::new(); THREADS], exited: BTreeSet::new() };
@@ -238,7 +241,7 @@ fn barriers_are_encoded_on_every_target() {
     for target in Target::all_with_machine_code() {
         let mut function = graph(&[&[1, 2], &[3], &[3], &[]]);
         legalize::run(&mut function, &mut EncodabilityCache::new(target)).unwrap();
-        converge::run(&mut function, target, &|_| false, true, Threads::InAnyShape);
+        converge::run(&mut function, target, NO_CALLEES, Threads::InAnyShape);
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
                 encode(&machine::machine_instruction(&function, inst, &|_| 64), target).unwrap();

@@ -8,6 +8,7 @@ use oriole_ir::analysis::Threads;
 use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
 use oriole_isel::{SelectOptions, Selected, select_function_with};
 use oriole_opt as opt;
+use oriole_opt::converge::CalleeFacts;
 use oriole_ptx::source::Span;
 use oriole_regalloc::{AllocateError, AllocationEnvironment};
 
@@ -207,19 +208,21 @@ pub(super) fn if_convert(state: &mut FunctionState<'_>) -> PassOutcome {
 
 /// Pass `converge`: inserts convergence barriers around divergent branches.
 pub(super) fn converge(state: &mut FunctionState<'_>) -> PassOutcome {
-    let (target, functions_waiting_for_warp) = (state.target(), &state.input.facts.functions_waiting_for_warp);
+    let (target, facts) = (state.target(), &state.input.facts);
     if oriole_isel::is_slow_path(&state.function.name) {
         // Callers have a convergence barrier around the call, so the function needs none. A barrier that the function used would be
         // unusable in all callers.
         return Ok(());
     }
-    let may_wait =
-        |name: &str| functions_waiting_for_warp.contains(name) || oriole_isel::is_runtime(name) && !oriole_isel::is_slow_path(name);
-    // A patch of a tool is inserted into other code, whose uniform registers it must not write.
-    let may_meet = !state.input.options.tools_patch;
+    let waits_for_whole_warp =
+        |name: &str| facts.functions_waiting_for_warp.contains(name) || oriole_isel::is_runtime(name) && !oriole_isel::is_slow_path(name);
+    let has_warp_operations = |name: &str| !oriole_isel::is_runtime(name) && facts.may_have_warp_operations(name);
+    // A patch of a tool is inserted into other code, whose uniform registers it must not write. The threads meet in the runtime functions.
+    let may_meet = !state.input.options.tools_patch && !oriole_isel::is_runtime(&state.function.name);
+    let callees = CalleeFacts { waits_for_whole_warp: &waits_for_whole_warp, has_warp_operations: &has_warp_operations, may_meet };
     let bounds = &state.input.module.functions[state.input.id].bounds;
     let threads = if has_one_dimension(bounds) { Threads::InOneDimension } else { Threads::InAnyShape };
-    let stats = opt::converge::run(&mut state.function, target, &may_wait, may_meet, threads);
+    let stats = opt::converge::run(&mut state.function, target, callees, threads);
     if !stats.callees.is_empty() {
         Arc::make_mut(&mut state.selection).callees.extend(stats.callees);
     }

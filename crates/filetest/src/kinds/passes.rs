@@ -10,6 +10,7 @@ use oriole_ir::analysis::Threads;
 use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
+use oriole_opt::converge::CalleeFacts;
 use oriole_opt::{
     aggregate, balance, combine, constant_handles, constant_phis, contract, converge, dead, drop_copies, fold, forward, forward_stores,
     fuse, gather_stores, guard_copies, guard_sums, halves, hoist, if_convert, insert_yields, join_phis, legalize, merge, narrow,
@@ -117,7 +118,11 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "stagger-products" => _ = stagger_products::run(function, MAX_REGISTERS),
         "constant-phis" => _ = constant_phis::run(function, target),
         "remove-dead" => _ = dead::run(function, target),
-        "converge" => _ = converge::run(function, target, &|_| false, true, Threads::InAnyShape),
+        "converge" => {
+            // Every callee may execute a shuffle.
+            let callees = CalleeFacts { waits_for_whole_warp: &|_| false, has_warp_operations: &|_| true, may_meet: true };
+            converge::run(function, target, callees, Threads::InAnyShape);
+        }
         "sync-diverged" => _ = sync_diverged::run(function, target),
         "give-way" => _ = insert_yields::run(function, target),
         "hoist" => _ = hoist::run(function, target),

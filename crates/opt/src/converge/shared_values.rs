@@ -44,6 +44,11 @@ impl SharedUniformValues {
         SharedUniformValues { values, dominators: Dominators::compute(function, &flow) }
     }
 
+    /// Returns the values, each with its definition.
+    pub(super) fn definitions(&self) -> impl Iterator<Item = (Value, Block, Inst)> + '_ {
+        self.values.iter().copied()
+    }
+
     /// Returns the values whose definitions are executed before the end of `block`, which may be the first part of a block that was split.
     fn defined_before_end(&self, function: &Function, block: Block) -> SmallVec<[Value; 8]> {
         let is_before = |definition: Block, inst: Inst| {

@@ -23,6 +23,7 @@ use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::callees::CalleeFacts;
 use super::meeting::Meetings;
 use super::region::ConvergenceRegion;
 use super::warpsync::is_plain_warpsync;
@@ -42,10 +43,10 @@ pub(crate) struct WarpConvergence<'a> {
 impl WarpConvergence<'_> {
     /// Inserts a `WARPSYNC` where an instruction needs the whole warp, then deletes redundant ones; see the module comment. Returns the
     /// operations that threads may execute together at different instructions, whose `WARPSYNC` is not redundant.
-    pub(super) fn update_warpsyncs(&self, function: &mut Function, target: Target, may_meet: bool) -> Meetings {
+    pub(super) fn update_warpsyncs(&self, function: &mut Function, target: Target, callees: CalleeFacts<'_>) -> Meetings {
         drop_exclusive_of_constant_masks(function);
         self.insert_warpsyncs(function, target);
-        self.remove_redundant_warpsyncs(function, may_meet)
+        self.remove_redundant_warpsyncs(function, callees)
     }
 
     /// Inserts a `WARPSYNC` of all threads before each instruction that needs the whole warp and at which the warp may be diverged.
@@ -82,19 +83,22 @@ impl WarpConvergence<'_> {
 
     /// Deletes each `WARPSYNC` in code where the warp is converged, whatever its mask: the threads of the mask are active together. A
     /// `WARPSYNC` that also orders memory becomes a `NOP` instead, across which no memory access moves, as in ptxas' code.
-    fn remove_redundant_warpsyncs(&self, function: &mut Function, may_meet: bool) -> Meetings {
+    fn remove_redundant_warpsyncs(&self, function: &mut Function, callees: CalleeFacts<'_>) -> Meetings {
         let definitions = Definitions::compute(function);
-        let has_synchronization = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_plain_warpsync(function, inst));
+        let is_synchronization = |&inst: &Inst| function.insts[inst].is_machine(Opcode::WARPSYNC);
+        let has_synchronization = |block: &Block| function.blocks[*block].insts.iter().any(is_synchronization);
         if !self.flow.reverse_post_order().iter().any(has_synchronization) {
             return Meetings::default();
         }
         let starts_diverged = self.diverged_blocks(function, &definitions);
         let is_partial = self.partial_blocks(function);
-        let meetings = match may_meet {
+        let meetings = match callees.may_meet {
             true => {
                 let stretches = self.diverged_stretches(function, &definitions, &starts_diverged, &is_partial);
-                let is_candidate = |block: Block| starts_diverged[block.position()] && is_partial[block.position()];
-                Meetings::find(function, self.flow, |block| is_candidate(block).then(|| stretches[block.position()]))
+                let is_partial = |block: Block| function.kind != FunctionKind::Kernel || is_partial[block.position()];
+                let is_candidate = |block: Block| starts_diverged[block.position()] && is_partial(block);
+                let stretch = |block: Block| is_candidate(block).then(|| stretches[block.position()]);
+                Meetings::find(function, self.flow, stretch, callees.has_warp_operations)
             }
             false => Meetings::default(),
         };

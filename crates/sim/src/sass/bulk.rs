@@ -22,11 +22,11 @@ use crate::tensor_map::{self, MAP_BYTES, TensorMap, corner_bits};
 /// Alignment of a box in shared memory, in bytes.
 const BOX_ALIGNMENT: u64 = 128;
 /// Bytes of the unit in which sizes are given.
-const UNIT: usize = 16;
+pub(super) const UNIT: usize = 16;
 
 /// A place in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CopyEnd {
+pub(super) enum CopyEnd {
     Global(u64),
     /// An offset in the shared memory of the block with this slot.
     Shared(usize, u64),
@@ -35,18 +35,18 @@ enum CopyEnd {
 }
 
 /// A part of a tensor: a box, or columns of pixels.
-struct CopiedPart {
-    map: TensorMap,
-    coordinates: Vec<i32>,
+pub(super) struct CopiedPart {
+    pub(super) map: TensorMap,
+    pub(super) coordinates: Vec<i32>,
     /// Offsets in the dimensions of an image.
-    offsets: Vec<u32>,
+    pub(super) offsets: Vec<u32>,
     /// The operation of a reduction.
-    operation: Option<tensor_map::ReductionOperation>,
+    pub(super) operation: Option<tensor_map::ReductionOperation>,
 }
 
 /// What a copy signals when it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CompletionSignal {
+pub(super) enum CompletionSignal {
     /// The barrier at this offset in the shared memory of the block with this slot.
     Barrier(usize, u64),
     /// The end of a group of the warp with this number; `None` until the group is complete.
@@ -55,14 +55,14 @@ enum CompletionSignal {
 
 /// A copy that has been issued but not performed.
 pub struct BulkCopy {
-    from: CopyEnd,
-    to: CopyEnd,
-    bytes: usize,
-    signal: CompletionSignal,
+    pub(super) from: CopyEnd,
+    pub(super) to: CopyEnd,
+    pub(super) bytes: usize,
+    pub(super) signal: CompletionSignal,
     /// Element size and operation of a reduction.
-    reduction: Option<Arc<BulkReduction>>,
+    pub(super) reduction: Option<Arc<BulkReduction>>,
     /// The box of a tensor copy, whose other side is in shared memory at `to`, for stores at `from`.
-    tile: Option<Arc<CopiedPart>>,
+    pub(super) tile: Option<Arc<CopiedPart>>,
 }
 
 /// An operation on elements of a number of bytes.
@@ -166,7 +166,7 @@ fn copy(site: &Site<'_>) -> Built {
 }
 
 /// Issues a copy to each block of a mask. Data and signal go to the same offsets in each of the blocks.
-fn issue_to_blocks(
+pub(super) fn issue_to_blocks(
     identity: &ThreadIndices,
     world: &mut World<'_>,
     blocks: u32,
@@ -221,12 +221,8 @@ fn tensor_copy(site: &Site<'_>) -> Built {
     let first_coordinate = tuple.plus(if is_load { 2 } else { 1 });
     Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
         let lane = mask.trailing_zeros() as usize;
-        let mut bytes = [0; MAP_BYTES];
-        for (number, piece) in bytes.chunks_exact_mut(UNIT).enumerate() {
-            let place = Space::Generic.locate(warp.uniform_wide(map) + (number * UNIT) as u64, world.map);
-            space::read(warp, world, lane, place, piece).map_err(Fault::of_warp)?;
-        }
-        let map = TensorMap::decode(&bytes).map_err(Fault::of_warp)?;
+        let address = warp.uniform_wide(map);
+        let map = read_map(warp, world, lane, address).map_err(Fault::of_warp)?;
         let coordinates: Vec<i32> = (0..dimensions).map(|dimension| warp.uniform(first_coordinate.plus(dimension)) as i32).collect();
         map.check(&coordinates, is_columns, is_load).map_err(Fault::of_warp)?;
         let extra = extra.map_or(0, |extra| warp.read(extra)[lane]);
@@ -249,6 +245,16 @@ fn tensor_copy(site: &Site<'_>) -> Built {
         }
         .map_err(Fault::of_warp)
     }))
+}
+
+/// Reads the tensor map at a generic address.
+pub(super) fn read_map(warp: &mut Warp, world: &mut World<'_>, lane: usize, address: u64) -> Result<TensorMap, String> {
+    let mut bytes = [0; MAP_BYTES];
+    for (number, piece) in bytes.chunks_exact_mut(UNIT).enumerate() {
+        let place = Space::Generic.locate(address + (number * UNIT) as u64, world.map);
+        space::read(warp, world, lane, place, piece)?;
+    }
+    TensorMap::decode(&bytes)
 }
 
 /// Returns the offsets in the dimensions of an image that the lower half of a register has.
@@ -291,7 +297,7 @@ fn perform_tile(world: &mut World<'_>, copy: &BulkCopy, tile: &CopiedPart) -> Re
 }
 
 /// Issues a copy.
-fn issue(world: &mut World<'_>, copy: BulkCopy) -> Result<(), String> {
+pub(super) fn issue(world: &mut World<'_>, copy: BulkCopy) -> Result<(), String> {
     if world.copies.eager {
         return perform(world, &copy);
     }

@@ -1,8 +1,10 @@
-//! Functions provided by the CUDA driver: `vprintf`, `malloc`, `free` and `__assertfail`, and those for gradients ([`gradient_call`]).
+//! Functions provided by the CUDA driver: `vprintf`, `malloc`, `free` and `__assertfail`, those for gradients ([`gradient_call`]) and those for
+//! copies into other blocks ([`copy_call`]).
 //!
 //! They follow the calling convention of docs/abi.md: parameters and result from R4 on, return address in R20 and R21. `malloc` returns
 //! null when the heap (8 MiB) is exhausted; `free` does nothing.
 
+use super::copy_call;
 use super::fault::Fault;
 use super::gradient_call;
 use super::memory::space::{self, Space};
@@ -49,7 +51,9 @@ pub(super) fn build(name: &str, registers: u16) -> Action {
             let message = text(warp, world, lane, messages[lane])?;
             Err(Fault::of(lane, format!("assertion failed: {message}")))
         }),
-        _ => gradient_call::build(name).unwrap_or_else(|| Action::Refused(format!("the driver's function `{name}` is not simulated"))),
+        _ => gradient_call::build(name)
+            .or_else(|| copy_call::build(name))
+            .unwrap_or_else(|| Action::Refused(format!("the driver's function `{name}` is not simulated"))),
     }
 }
 

@@ -80,6 +80,8 @@ pub(super) struct Running {
     yielded: Mask,
     /// Threads after `WARPSYNC.EXCLUSIVE`: while non-zero, no other threads of the warp run.
     pub exclusive: Mask,
+    /// Threads that wait at `WARPSYNC.EXCLUSIVE`, or did so the last time that they waited at a `WARPSYNC`.
+    pub separate: Mask,
     /// For each thread at `WARPSYNC` the mask of threads it waits for.
     pub wanted: Lanes,
     /// For each thread at `WARPSYNC.COLLECTIVE` the instruction at which it continues after `ENDCOLLECTIVE`.
@@ -98,6 +100,7 @@ impl Running {
             current: 0,
             yielded: 0,
             exclusive: 0,
+            separate: 0,
             wanted: [0; LANES],
             after_collection: [0; LANES],
         }
@@ -237,8 +240,15 @@ impl Running {
             };
             free |= lanes_of(group.threads).filter(is_complete).fold(0, |mask, lane| mask | 1 << lane);
         }
-        if free != 0 {
-            self.release_threads(GroupWait::WarpSync, free);
+        // After `WARPSYNC.EXCLUSIVE` only the threads of one mask are active together.
+        let mut apart = free & self.separate;
+        while apart != 0 {
+            let members = self.wanted[first(apart)] & apart;
+            self.release_threads(GroupWait::WarpSync, members);
+            apart &= !members;
+        }
+        if free & !self.separate != 0 {
+            self.release_threads(GroupWait::WarpSync, free & !self.separate);
         }
     }
 

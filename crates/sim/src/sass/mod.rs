@@ -47,6 +47,7 @@ mod bulk;
 mod constant;
 mod constants;
 mod convergence;
+mod copy_call;
 mod driver;
 mod fault;
 mod flow;

@@ -320,6 +320,7 @@ impl<O: Observer> GridRun<'_, '_, O> {
                 for lane in lanes_of(waiting) {
                     running.wanted[lane] = masks[lane];
                 }
+                running.separate = if *exclusive { running.separate | waiting } else { running.separate & !waiting };
                 running.groups[index].step += 1;
                 running.wait_at(index, waiting, GroupWait::WarpSync);
                 if *exclusive && running.groups.iter().any(|group| group.wait.is_none() && group.threads & waiting != 0) {

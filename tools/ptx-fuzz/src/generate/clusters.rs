@@ -3,7 +3,7 @@
 //! them execute these statements together, read each other's shared memory, and send data to each other.
 
 use super::{Context, Generator, Level};
-use crate::program::{CHANGED_REGISTERS, INPUT_WORDS, Op, Stmt};
+use crate::program::{CHANGED_REGISTERS, INPUT_WORDS, Stmt};
 
 /// Instructions after which all threads of the cluster are together.
 const CLUSTER_SYNC: &str = "barrier.cluster.arrive{/.release}{/.aligned}; barrier.cluster.wait{/.acquire}{/.aligned}";
