@@ -63,3 +63,41 @@ impl UnknownValues {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use oriole_ir::{Operand, text};
+
+    use super::*;
+    use crate::definitions::Definitions;
+    use crate::known::OperandFacts;
+
+    /// A chain of eight sums, of which six can be looked through. The answers about all operands, first to last and last to first, are the same
+    /// with and without a memory, also for halves of pairs.
+    #[test]
+    fn a_memory_changes_no_answer() {
+        let sums: String = (2..9).map(|number| format!("%{}:R, PT, PT = IADD3 %{number}, 0x1, RZ\n", number + 1)).collect();
+        for first in ["%2:R = MOV 0x7", "%2:R = IMAD %0, %0, %0", "%2:R = LOP3.LUT %0, 0xff, RZ, 0xc0, !PT"] {
+            let program = format!(
+                "func kernel @k ssa {{\nbb0:\n%0:R, %1:R2 = ENTRY\n{first}\n{sums}%10:R2 = PACK %3, %8\n\
+                 %11:R, PT, PT = IADD3 %10[0], %10[1], RZ\nKEEP %2, %3, %8, %9, %10[0], %10[1], %11\nEXIT\n}}\n"
+            );
+            let function = text::parse(&program).unwrap_or_else(|error| panic!("{error:?}\n{program}")).remove(0);
+            let definitions = Definitions::compute(&function);
+            let insts = &function.blocks[function.entry()].insts;
+            let operands = function.sources(insts[insts.len() - 2]);
+            let plain = OperandFacts::new(&function, &definitions);
+            let facts = |facts: &OperandFacts<'_>, operand: &Operand| (facts.word(operand), facts.upper_bound(operand));
+            let orders: [Vec<&Operand>; 2] = [operands.iter().collect(), operands.iter().rev().collect()];
+            for order in orders {
+                let unknown = UnknownFacts::new(&function);
+                let remembering = OperandFacts::new(&function, &definitions).with_memory(&unknown);
+                for _ in 0..2 {
+                    for &operand in &order {
+                        assert_eq!(facts(&remembering, operand), facts(&plain, operand), "{first}: {operand:?}");
+                    }
+                }
+            }
+        }
+    }
+}
