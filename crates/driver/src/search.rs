@@ -30,7 +30,7 @@ use crate::state::FunctionState;
 /// registers.
 pub fn run(state: &mut FunctionState<'_>) -> Result<(), Vec<FunctionError>> {
     match find_best_schedule(state)? {
-        Some(best) => *state = best,
+        Some(best) => *state = *best,
         None => {
             run_stage(Stage::Schedule, state)?;
             run_stage(Stage::Allocate, state)?;
@@ -39,8 +39,9 @@ pub fn run(state: &mut FunctionState<'_>) -> Result<(), Vec<FunctionError>> {
     Ok(())
 }
 
-/// Schedules and allocates a function with every scheduling plan to try. Returns the best result; `None` if there are no plans.
-fn find_best_schedule<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'a>>, Vec<FunctionError>> {
+/// Schedules and allocates a function with every scheduling plan to try. Returns the best result; `None` if there are no plans. The states
+/// are boxed, because a dozen of them on the stack take ten pages of memory.
+fn find_best_schedule<'a>(state: &FunctionState<'a>) -> Result<Option<Box<FunctionState<'a>>>, Vec<FunctionError>> {
     let options = state.options();
     // The environment of the allocator is computed here once, so that all copies of the state share it.
     state.environment();
@@ -104,12 +105,12 @@ struct BestSchedule<'a> {
     /// The score of the schedule, an estimate of its execution time ([`estimated_time`]); `None` if not computed yet.
     time: Option<f64>,
     /// The function with this schedule, after register allocation.
-    state: FunctionState<'a>,
+    state: Box<FunctionState<'a>>,
 }
 
 impl<'a> BestSchedule<'a> {
     /// Replaces `best` by the schedule `other` if there is none yet, or if `other` has a lower estimated time.
-    fn keep_better(best: &mut Option<BestSchedule<'a>>, other: FunctionState<'a>) {
+    fn keep_better(best: &mut Option<BestSchedule<'a>>, other: Box<FunctionState<'a>>) {
         let Some(best) = best else {
             *best = Some(BestSchedule { time: None, state: other });
             return;
@@ -165,8 +166,8 @@ const BACKENDS_TRIED_ON_SPILLS: [Backend; 2] = [Backend::PRESSURE, Backend::NEAR
 fn allocate_avoiding_spills<'a>(
     state: &FunctionState<'a>,
     plan: SchedulePlan,
-    scheduled: FunctionState<'a>,
-) -> Result<FunctionState<'a>, Vec<FunctionError>> {
+    scheduled: Box<FunctionState<'a>>,
+) -> Result<Box<FunctionState<'a>>, Vec<FunctionError>> {
     let is_new = scheduled.schedule_stats.blocks > 0;
     let live = scheduled.schedule_stats.live_after;
     let new = match allocate(scheduled) {
@@ -205,12 +206,12 @@ fn allocate_avoiding_spills<'a>(
 
 /// Returns the better one of two allocations of a function: `first`, unless `second` has less spill traffic, or the same and less estimated
 /// time.
-fn pick_less_spill_traffic<'a>(first: FunctionState<'a>, second: &FunctionState<'a>) -> FunctionState<'a> {
+fn pick_less_spill_traffic<'a>(first: Box<FunctionState<'a>>, second: &FunctionState<'a>) -> Box<FunctionState<'a>> {
     let traffic = [first.spill_traffic(), second.spill_traffic()];
     if traffic[0] < traffic[1] || traffic[0] == traffic[1] && estimated_time(&first) <= estimated_time(second) {
         return first;
     }
-    let mut kept = second.clone();
+    let mut kept = Box::new(second.clone());
     kept.report_data.note_discarded_schedule(&first.report_data);
     kept
 }
@@ -221,8 +222,8 @@ fn schedule<'a>(
     state: &FunctionState<'a>,
     plan: SchedulePlan,
     occupancies_to_estimate: &'static [u32],
-) -> Result<FunctionState<'a>, Vec<FunctionError>> {
-    let mut state = state.clone();
+) -> Result<Box<FunctionState<'a>>, Vec<FunctionError>> {
+    let mut state = Box::new(state.clone());
     state.plan = Some(plan);
     state.occupancies_to_estimate = occupancies_to_estimate;
     run_stage(Stage::Schedule, &mut state)?;
@@ -230,7 +231,7 @@ fn schedule<'a>(
 }
 
 /// Allocates registers for a function, and schedules it again after allocation.
-fn allocate(mut state: FunctionState<'_>) -> Result<FunctionState<'_>, Vec<FunctionError>> {
+fn allocate(mut state: Box<FunctionState<'_>>) -> Result<Box<FunctionState<'_>>, Vec<FunctionError>> {
     run_stage(Stage::Allocate, &mut state)?;
     Ok(state)
 }

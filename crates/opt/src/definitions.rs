@@ -61,6 +61,7 @@ impl Definitions {
     }
 
     /// Returns the instruction that defines a value; `None` if no instruction in the layout does.
+    #[inline]
     pub(crate) fn definition_of(&self, value: Value) -> Option<Inst> {
         self.insts.get(value.position()).copied().flatten()
     }
@@ -72,6 +73,7 @@ impl Definitions {
     }
 
     /// Returns the instruction that defines a value if it is an unguarded copy, pack or move; otherwise `None`.
+    #[inline]
     fn defining_copy(&self, function: &Function, value: Value) -> Option<Inst> {
         let inst = self.definition_of(value)?;
         let data = &function.insts[inst];
@@ -115,7 +117,14 @@ impl Definitions {
 
     /// Follows copies within one register file from the first register of `part` back to the register that was copied first, and returns
     /// that register.
+    #[inline]
     pub(crate) fn origin(&self, function: &Function, part: Part) -> Part {
+        if self.defining_copy(function, part.value).is_none() { part } else { self.origin_of_copy(function, part) }
+    }
+
+    /// Computes [`Definitions::origin`] for a value that is a copy. A separate function, so that the common case, a value that is not a copy,
+    /// is inlined.
+    fn origin_of_copy(&self, function: &Function, part: Part) -> Part {
         let mut part = part;
         for _ in 0..MAX_COPY_CHAIN {
             match self.copied_operand(function, part).map(|source| source.kind) {

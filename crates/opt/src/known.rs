@@ -1,13 +1,11 @@
 //! Derives facts about single registers and predicates at compile time: constants, upper bounds and truth values.
 
-use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Signs, Value};
-use oriole_isa::Opcode;
+use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Signs, Value};
+use oriole_isa::{Opcode, Symbol};
 use smallvec::SmallVec;
 
 use crate::definitions::{Definitions, KnownWord};
-
-/// Maximum length of a chain of dependent instructions to look through.
-const MAX_DEPENDENCE_CHAIN: usize = 6;
+use crate::unknown_facts::{MAX_DEPENDENCE_CHAIN, UnknownFacts};
 
 /// Truth table of `LOP3` for the bitwise AND of its first two sources.
 pub(crate) const LUT_AND: i64 = 0xc0;
@@ -23,6 +21,8 @@ pub(crate) struct OperandFacts<'a> {
     depth: usize,
     /// An assumption for case analysis: this value is this constant. `None` if nothing is assumed.
     assumed: Option<(Value, u32)>,
+    /// The values about which nothing was found so far; `None` if the caller has no such memory.
+    unknown: Option<&'a UnknownFacts>,
 }
 
 /// Maximum number of constants that nested selections (`SEL`) may choose from; with more, nothing is derived.
@@ -42,7 +42,17 @@ struct ConstantSelection {
 impl<'a> OperandFacts<'a> {
     /// Creates the analysis; it computes nothing in advance.
     pub(crate) fn new(function: &'a Function, definitions: &'a Definitions) -> OperandFacts<'a> {
-        OperandFacts { function, definitions, depth: 0, assumed: None }
+        OperandFacts { function, definitions, depth: 0, assumed: None, unknown: None }
+    }
+
+    /// Returns the same analysis with a memory of the values about which nothing is known.
+    pub(crate) fn with_memory(self, unknown: &'a UnknownFacts) -> OperandFacts<'a> {
+        OperandFacts { unknown: Some(unknown), ..self }
+    }
+
+    /// Returns the memory of the values about which nothing is known; `None` under an assumption, which makes more values constant.
+    fn memory(&self) -> Option<&'a UnknownFacts> {
+        self.unknown.filter(|_| self.assumed.is_none())
     }
 
     /// Returns the analysis with a depth greater by one, to analyze the sources of an instruction; `None` beyond the maximum depth.
@@ -53,19 +63,24 @@ impl<'a> OperandFacts<'a> {
     /// Returns the value that an operand reads (with copies followed to the original) and the instruction that defines it; `None` if the
     /// instruction is guarded, or if the operand is not a whole single register.
     pub(crate) fn definition_of_operand(&self, operand: &Operand) -> Option<(Value, Inst)> {
-        let part = self.definitions.origin(self.function, operand.part().filter(|part| part.count == 1)?);
+        self.definition_of_register(operand.part()?)
+    }
+
+    /// Does the same for a part of a value; `None` if it is not a whole single register.
+    fn definition_of_register(&self, part: Part) -> Option<(Value, Inst)> {
+        let part = self.definitions.origin(self.function, Some(part).filter(|part| part.count == 1)?);
         let is_single = self.function.values[part.value].width == 1;
         Some((part.value, self.definitions.unguarded_definition_of(self.function, part.value).filter(|_| is_single)?))
     }
 
     /// Returns whether an instruction has exactly these modifiers.
-    fn has_exactly_modifiers(&self, inst: Inst, expected: &[&str]) -> bool {
-        self.function.insts[inst].modifiers.iter().map(|modifier| modifier.spelling()).eq(expected.iter().copied())
+    fn has_exactly_modifiers(&self, inst: Inst, expected: &[Symbol]) -> bool {
+        self.function.insts[inst].modifiers.as_slice() == expected
     }
 
     /// Returns whether an instruction has this modifier, possibly among others.
-    fn has_modifier(&self, inst: Inst, expected: &str) -> bool {
-        self.function.insts[inst].modifiers.iter().any(|modifier| modifier.spelling() == expected)
+    fn has_modifier(&self, inst: Inst, expected: Symbol) -> bool {
+        self.function.insts[inst].modifiers.contains(&expected)
     }
 
     /// Returns the content of a 32-bit operand if it is a compile-time constant; otherwise `None`.
@@ -82,19 +97,33 @@ impl<'a> OperandFacts<'a> {
                 if self.assumed.is_none() && !may_have_constant_result(definition) {
                     return None;
                 }
-                if part.count == 1
-                    && let Some(KnownWord::Integer(number)) = self.definitions.known_content(self.function, part)
-                {
-                    return Some(number);
-                }
-                let (value, inst) = self.definition_of_operand(operand)?;
-                if let Some((_, number)) = self.assumed.filter(|assumed| assumed.0 == value) {
-                    return Some(number);
-                }
-                self.one_level_deeper()?.constant_word_of_result(value, inst)
+                self.word_of_register(part, definition)
             }
             _ => None,
         }
+    }
+
+    /// Returns the content of a register if it is a compile-time constant; otherwise `None`. `definition` is the operation that defines it.
+    fn word_of_register(self, part: Part, definition: Op) -> Option<u32> {
+        if part.count == 1
+            && may_copy_word(definition)
+            && let Some(KnownWord::Integer(number)) = self.definitions.known_content(self.function, part)
+        {
+            return Some(number);
+        }
+        let (value, inst) = self.definition_of_register(part)?;
+        if let Some((_, number)) = self.assumed.filter(|assumed| assumed.0 == value) {
+            return Some(number);
+        }
+        let memory = self.memory().map(|memory| &memory.words);
+        if memory.is_some_and(|memory| memory.contains(value, self.depth)) {
+            return None;
+        }
+        let word = self.one_level_deeper()?.constant_word_of_result(value, inst);
+        if let (Some(memory), None) = (memory, word) {
+            memory.insert(value, self.depth);
+        }
+        word
     }
 
     /// Returns the content of `value`, a result of `inst`, if it is a compile-time constant; otherwise `None`. Also `None` if `value` is
@@ -109,20 +138,37 @@ impl<'a> OperandFacts<'a> {
             Op::Machine(Opcode::MOV | Opcode::UMOV) if operands.len() == 2 && self.has_exactly_modifiers(inst, &[]) => {
                 self.word(&operands[1])
             }
-            Op::Machine(Opcode::LOP3 | Opcode::ULOP3) if self.is_logic_without_predicates(inst) => {
+            Op::Machine(Opcode::LOP3 | Opcode::ULOP3)
+                if self.is_logic_without_predicates(inst) && !self.has_unknown_word(&operands[1..4]) =>
+            {
                 let [a, b, c] = [self.word(&operands[1])?, self.word(&operands[2])?, self.word(&operands[3])?];
                 Some(evaluate_logic(operands[4].integer()?, a, b, c))
             }
-            Op::Machine(Opcode::IADD3 | Opcode::UIADD3) if self.has_exactly_modifiers(inst, &[]) && operands.len() == 6 => {
+            Op::Machine(Opcode::IADD3 | Opcode::UIADD3)
+                if self.has_exactly_modifiers(inst, &[]) && operands.len() == 6 && !self.has_unknown_word(&operands[3..6]) =>
+            {
                 operands[3..6].iter().try_fold(0_u32, |sum, summand| Some(sum.wrapping_add(self.constant_summand(summand)?)))
             }
-            Op::Machine(Opcode::IADD3 | Opcode::UIADD3) if self.has_exactly_modifiers(inst, &[".X"]) && operands.len() == 8 => {
+            Op::Machine(Opcode::IADD3 | Opcode::UIADD3)
+                if self.has_exactly_modifiers(inst, &[Symbol::X]) && operands.len() == 8 && !self.has_unknown_word(&operands[3..6]) =>
+            {
                 let is_without_carry = self.truth(&operands[6]) == Some(false) && self.truth(&operands[7]) == Some(false);
                 let sum = || Some(self.word(&operands[3])?.wrapping_add(self.word(&operands[4])?).wrapping_add(self.word(&operands[5])?));
                 is_without_carry.then(sum).flatten()
             }
             _ => None,
         }
+    }
+
+    /// Returns whether one of these operands is a register that clearly has no compile-time constant, because its definition is of an operation
+    /// of which [`OperandFacts::word`] knows nothing. A test of all sources of an instruction, before each of them is analyzed, saves most of
+    /// the analysis: an address is often a long chain of sums and one thread index.
+    fn has_unknown_word(self, operands: &[Operand]) -> bool {
+        self.assumed.is_none()
+            && operands.iter().filter_map(Operand::value).any(|value| {
+                let definition = self.definitions.definition_of(value);
+                !definition.is_some_and(|inst| may_have_constant_result(self.function.insts[inst].op))
+            })
     }
 
     /// Returns the constant that an operand adds to a sum, with its negation applied; `None` if the operand is not a compile-time constant.
@@ -218,7 +264,7 @@ impl<'a> OperandFacts<'a> {
     /// Returns whether an instruction is a `LOP3.LUT` or `ULOP3.LUT` that writes no predicate and reads none.
     fn is_logic_without_predicates(self, inst: Inst) -> bool {
         let operands = self.function.operands(inst);
-        self.has_exactly_modifiers(inst, &[".LUT"])
+        self.has_exactly_modifiers(inst, &[Symbol::LUT])
             && operands.len() == 6
             && self.function.insts[inst].result_count() == 1
             && self.truth(&operands[5]) == Some(false)
@@ -244,27 +290,49 @@ impl<'a> OperandFacts<'a> {
         let result = operands.iter().position(|operand| operand.value() == Some(value))?;
         match self.function.insts[inst].op {
             Op::Pseudo(Pseudo::Copy) => self.truth(self.function.sources(inst).get(result)?),
-            Op::Machine(Opcode::PLOP3) if self.has_exactly_modifiers(inst, &[".LUT"]) && operands.len() == 7 => {
+            Op::Machine(Opcode::PLOP3) if self.has_exactly_modifiers(inst, &[Symbol::LUT]) && operands.len() == 7 => {
                 let [a, b, c] = [self.truth(&operands[2])?, self.truth(&operands[3])?, self.truth(&operands[4])?];
                 let row = u32::from(a) << 2 | u32::from(b) << 1 | u32::from(c);
                 Some(operands[5 + result].integer()? >> row & 1 == 1)
             }
             Op::Machine(Opcode::ISETP) if result == 0 && operands.len() == 5 && self.truth(&operands[4]) == Some(true) => {
                 let is_equal = self.word(&operands[2])? == self.word(&operands[3])?;
-                let compares = |name: &str| {
-                    self.has_exactly_modifiers(inst, &[name, ".AND"]) || self.has_exactly_modifiers(inst, &[name, ".U32", ".AND"])
+                let compares = |name: Symbol| {
+                    self.has_exactly_modifiers(inst, &[name, Symbol::AND])
+                        || self.has_exactly_modifiers(inst, &[name, Symbol::U32, Symbol::AND])
                 };
-                if compares(".EQ") { Some(is_equal) } else { compares(".NE").then_some(!is_equal) }
+                if compares(Symbol::EQ) { Some(is_equal) } else { compares(Symbol::NE).then_some(!is_equal) }
             }
             // A sum whose upper bound is below 2^32 has no carry.
             Op::Machine(Opcode::IADD3 | Opcode::UIADD3)
                 if matches!(result, 1 | 2) && self.has_exactly_modifiers(inst, &[]) && operands.len() == 6 =>
             {
-                let most: u64 = operands[3..6].iter().map(|source| self.upper_bound(source)).sum();
-                (most <= u64::from(u32::MAX)).then_some(false)
+                (self.upper_bound_of_sum(&operands[3..6]) <= u64::from(u32::MAX)).then_some(false)
             }
             _ => None,
         }
+    }
+
+    /// Returns an upper bound of the sum of the unsigned values of 32-bit operands; any greater number if that bound is above 2^32 - 1.
+    pub(crate) fn upper_bound_of_sum(self, summands: &[Operand]) -> u64 {
+        let any = u64::from(u32::MAX);
+        // Summands of which nothing is known come first: with two of them, the others need no analysis.
+        let is_unknown = |source: &&Operand| self.has_unknown_bound(source);
+        let unknown = summands.iter().filter(is_unknown).count() as u64 * any;
+        let mut others = summands.iter().filter(|source| !is_unknown(source));
+        let sum = others.try_fold(unknown, |sum, source| if sum > any { Err(sum) } else { Ok(sum + self.upper_bound(source)) });
+        sum.unwrap_or_else(|sum| sum)
+    }
+
+    /// Returns whether an operand is a register that clearly has no upper bound below 2^32 - 1, because its definition is of an operation of
+    /// which [`OperandFacts::upper_bound`] knows nothing.
+    fn has_unknown_bound(self, operand: &Operand) -> bool {
+        self.assumed.is_none()
+            && operand.signs.is_empty()
+            && operand.value().is_some_and(|value| {
+                let definition = self.definitions.definition_of(value);
+                !definition.is_some_and(|inst| may_have_bounded_result(self.function.insts[inst].op))
+            })
     }
 
     /// Returns an upper bound of the unsigned value of a 32-bit operand. The bound is at most 2^32 - 1, or `2 * (2^32 - 1)` for an operand
@@ -279,6 +347,20 @@ impl<'a> OperandFacts<'a> {
             return u64::from(number);
         }
         let Some((value, inst)) = self.definition_of_operand(operand) else { return any };
+        let memory = self.memory().map(|memory| &memory.bounds);
+        if memory.is_some_and(|memory| memory.contains(value, self.depth)) {
+            return any;
+        }
+        let bound = self.upper_bound_of_result(value, inst);
+        if let Some(memory) = memory.filter(|_| bound >= any) {
+            memory.insert(value, self.depth);
+        }
+        bound
+    }
+
+    /// Returns an upper bound of the unsigned value of `value`, a result of `inst`, that is not a compile-time constant.
+    fn upper_bound_of_result(self, value: Value, inst: Inst) -> u64 {
+        let any = u64::from(u32::MAX);
         let Some(one_level_deeper) = self.one_level_deeper() else { return any };
         let operands = self.function.operands(inst);
         if operands[0].value() != Some(value) {
@@ -299,21 +381,26 @@ impl<'a> OperandFacts<'a> {
             Op::Machine(Opcode::IADD3) if self.has_exactly_modifiers(inst, &[]) && operands.len() == 6 => {
                 // A sum has up to three summands to analyze; counting it as two levels of depth limits the cost.
                 let Some(one_level_deeper) = one_level_deeper.one_level_deeper() else { return any };
-                operands[3..].iter().map(|source| one_level_deeper.upper_bound(source)).sum::<u64>().min(any)
+                one_level_deeper.upper_bound_of_sum(&operands[3..]).min(any)
             }
-            Op::Machine(Opcode::SGXT | Opcode::USGXT) if self.has_exactly_modifiers(inst, &[".U32"]) => match operands[2].integer() {
+            Op::Machine(Opcode::SGXT | Opcode::USGXT) if self.has_exactly_modifiers(inst, &[Symbol::U32]) => match operands[2].integer() {
                 Some(bits @ 0..=31) => (1 << bits) - 1,
                 _ => any,
             },
-            Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LDL | Opcode::LD | Opcode::LDC) if self.has_modifier(inst, ".U8") => 0xff,
-            Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LDL | Opcode::LD | Opcode::LDC) if self.has_modifier(inst, ".U16") => 0xffff,
+            Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LDL | Opcode::LD | Opcode::LDC) if self.has_modifier(inst, Symbol::U8) => 0xff,
+            Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LDL | Opcode::LD | Opcode::LDC) if self.has_modifier(inst, Symbol::U16) => {
+                0xffff
+            }
             // The lowest bits of a left shift are zero.
-            Op::Machine(Opcode::SHF | Opcode::USHF) if self.has_exactly_modifiers(inst, &[".L", ".U32"]) => match operands[2].integer() {
-                Some(bits @ 0..=31) => (one_level_deeper.upper_bound(&operands[1]).min(any) << bits).min(any) >> bits << bits,
-                _ => any,
-            },
+            Op::Machine(Opcode::SHF | Opcode::USHF) if self.has_exactly_modifiers(inst, &[Symbol::L, Symbol::U32]) => {
+                match operands[2].integer() {
+                    Some(bits @ 0..=31) => (one_level_deeper.upper_bound(&operands[1]).min(any) << bits).min(any) >> bits << bits,
+                    _ => any,
+                }
+            }
             Op::Machine(Opcode::SHF | Opcode::USHF)
-                if self.has_exactly_modifiers(inst, &[".R", ".U32", ".HI"]) && one_level_deeper.word(&operands[1]) == Some(0) =>
+                if self.has_exactly_modifiers(inst, &[Symbol::R, Symbol::U32, Symbol::HI])
+                    && one_level_deeper.word(&operands[1]) == Some(0) =>
             {
                 match operands[2].integer() {
                     Some(bits @ 0..=31) => one_level_deeper.upper_bound(&operands[3]).min(any) >> bits,
@@ -334,6 +421,32 @@ fn may_have_constant_result(op: Op) -> bool {
             matches!(opcode, Opcode::MOV | Opcode::UMOV | Opcode::LOP3 | Opcode::ULOP3 | Opcode::IADD3 | Opcode::UIADD3)
         }
     }
+}
+
+/// Returns whether [`Definitions::known_content`] may find the content of a result of this operation: those of copies and loads of constants.
+fn may_copy_word(op: Op) -> bool {
+    !matches!(op, Op::Machine(Opcode::LOP3 | Opcode::ULOP3 | Opcode::IADD3 | Opcode::UIADD3))
+}
+
+/// Returns whether [`OperandFacts::upper_bound`] may find a bound for a result of this operation: those of copies, of constants, and of its
+/// rules.
+fn may_have_bounded_result(op: Op) -> bool {
+    may_have_constant_result(op)
+        || matches!(
+            op,
+            Op::Machine(
+                Opcode::PRMT
+                    | Opcode::SGXT
+                    | Opcode::USGXT
+                    | Opcode::SHF
+                    | Opcode::USHF
+                    | Opcode::LDG
+                    | Opcode::LDS
+                    | Opcode::LDL
+                    | Opcode::LD
+                    | Opcode::LDC
+            )
+        )
 }
 
 /// Returns the word that a `LOP3` with this truth table computes from the words `a`, `b` and `c`.

@@ -72,5 +72,6 @@ pub mod tie_loads;
 pub mod uniform;
 pub mod uniform_handles;
 pub mod uniform_numbers;
+mod unknown_facts;
 pub mod unroll;
 pub mod vector_loads;

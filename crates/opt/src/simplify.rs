@@ -35,6 +35,7 @@ use crate::definitions::Definitions;
 use crate::known::{LUT_AND, OperandFacts, evaluate_logic};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::{InstDraft, InstPrelude};
+use crate::unknown_facts::UnknownFacts;
 
 /// A kind of rewrite that the pass makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,8 +86,12 @@ pub struct Stats {
 
 /// Simplifies the instructions of a whole function, and deletes those that became dead.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
-    let mut simplifier =
-        Simplifier { definitions: Definitions::compute(function), encodability: encodability.take_cache(), stats: Stats::default() };
+    let mut simplifier = Simplifier {
+        definitions: Definitions::compute(function),
+        unknown_facts: UnknownFacts::new(function),
+        encodability: encodability.take_cache(),
+        stats: Stats::default(),
+    };
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         let insts = std::mem::take(&mut function.blocks[block].insts);
@@ -109,6 +114,8 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
 struct Simplifier {
     /// For each value, the instruction that defines it.
     definitions: Definitions,
+    /// The values about which nothing was found so far.
+    unknown_facts: UnknownFacts,
     /// Answers whether the target can encode an instruction.
     encodability: EncodabilityCache,
     /// Numbers of changes made so far.
@@ -141,7 +148,7 @@ impl Simplifier {
 
     /// Returns the analysis that answers what is known about operands of a function.
     fn known<'a>(&'a self, function: &'a Function) -> OperandFacts<'a> {
-        OperandFacts::new(function, &self.definitions)
+        OperandFacts::new(function, &self.definitions).with_memory(&self.unknown_facts)
     }
 
     /// Returns whether an operand is known to be zero.
@@ -321,7 +328,7 @@ impl Simplifier {
             return prelude.insts;
         }
         let known = self.known(function);
-        let most: u64 = [a, b, c].iter().map(|source| known.upper_bound(source)).sum();
+        let most = known.upper_bound_of_sum(&[a, b, c]);
         let operands: SmallVec<[Operand; 8]> = smallvec![sum, Operand::PT, Operand::PT, a, b, c];
         let draft = InstDraft { opcode: Opcode::IADD3, modifiers: Symbols::new(), operands, result_count: 3 };
         if most > u64::from(u32::MAX) || self.replace_if_encodable(function, inst, draft, SimplifyRule::NoCarry).is_none() {
