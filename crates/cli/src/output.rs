@@ -35,8 +35,8 @@ pub fn write_file(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     // A signal does not end the program before the temporary file is renamed or removed.
     let _delay = EndDelay::new();
     match (temporary(&destination, found.as_ref()), found) {
-        (Ok(temporary), None) => replace(temporary, &destination, false, bytes),
-        (Ok(temporary), Some(found)) if can_stand_in(&temporary, &found) => replace(temporary, &destination, true, bytes),
+        (Ok(temporary), None) => replace(temporary, &destination, bytes),
+        (Ok(temporary), Some(found)) if can_stand_in(&temporary, &found) => replace(temporary, &destination, bytes),
         (_, Some(_)) => overwrite(OpenOptions::new().write(true).truncate(true).open(&destination)?, bytes),
         (Err(error), None) => Err(error),
     }
@@ -48,15 +48,11 @@ fn overwrite(mut file: File, bytes: &[u8]) -> io::Result<()> {
     file.flush()
 }
 
-/// Writes the temporary file and renames it to the destination. If that replaces an existing file, the two exchange their names instead,
-/// where the system can do that, and the old file is removed under the temporary name: when a file is renamed over another one, ext4 starts
-/// to write it to the disk, which takes 0.1 ms of processor time, as much as selecting the instructions of a small kernel.
-fn replace(mut temporary: NamedTempFile, destination: &Path, replaces_existing: bool, bytes: &[u8]) -> io::Result<()> {
+/// Writes the temporary file and renames it to the destination.
+fn replace(mut temporary: NamedTempFile, destination: &Path, bytes: &[u8]) -> io::Result<()> {
     temporary.write_all(bytes)?;
     temporary.flush()?;
-    if !replaces_existing || !platform::exchange(temporary.path(), destination) {
-        temporary.persist(destination).map_err(|failure| failure.error)?;
-    }
+    temporary.persist(destination).map_err(|failure| failure.error)?;
     crate::guard::note_output(destination);
     Ok(())
 }
@@ -113,7 +109,6 @@ fn temporary(destination: &Path, found: Option<&Metadata>) -> io::Result<NamedTe
 mod platform {
     use std::fs::{Metadata, Permissions};
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
-    use std::path::Path;
 
     use tempfile::{Builder, NamedTempFile};
 
@@ -129,24 +124,11 @@ mod platform {
         let is_same = |new: Metadata| (new.uid(), new.gid(), new.mode()) == (old.uid(), old.gid(), old.mode());
         old.nlink() == 1 && new.as_file().metadata().is_ok_and(is_same)
     }
-
-    /// Exchanges the names of two files. Returns false, and changes nothing, if the system or the file system cannot do that.
-    #[cfg(target_os = "linux")]
-    pub fn exchange(one: &Path, other: &Path) -> bool {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
-        renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).is_ok()
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub fn exchange(_: &Path, _: &Path) -> bool {
-        false
-    }
 }
 
 #[cfg(not(unix))]
 mod platform {
     use std::fs::Metadata;
-    use std::path::Path;
 
     use tempfile::{Builder, NamedTempFile};
 
@@ -154,10 +136,6 @@ mod platform {
 
     pub fn can_stand_in(_: &NamedTempFile, _: &Metadata) -> bool {
         true
-    }
-
-    pub fn exchange(_: &Path, _: &Path) -> bool {
-        false
     }
 }
 
