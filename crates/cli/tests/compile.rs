@@ -315,13 +315,14 @@ fn an_instruction_with_too_few_registers_in_its_part_is_an_error_with_its_line()
     let folder = folder("too-few-registers");
     let sums: Vec<String> = (0..32).map(|number| format!("%f{number}")).collect();
     let text = format!(
-        ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k()\n.maxnreg 128\n{{\n.reg .b64 %d;\n.reg .f32 %f<32>;\n\
-         setmaxnreg.dec.sync.aligned.u32 24;\nwgmma.fence.sync.aligned;\n\
-         wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {{{}}}, %d, %d, 0, 1, 1, 0, 0;\nret;\n}}\n",
+        ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p)\n.maxnreg 128\n{{\n.reg .b64 %d;\n.reg .f32 %f<32>;\n\
+         ld.param.u64 %d, [p];\nsetmaxnreg.dec.sync.aligned.u32 24;\nwgmma.fence.sync.aligned;\n\
+         wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {{{}}}, %d, %d, 0, 1, 1, 0, 0;\n\
+         wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\nst.global.f32 [%d], %f31;\nret;\n}}\n",
         sums.join(", ")
     );
     let outcome = run(ORIOLE, &folder, &["compile", "-", "-o", "x", "--arch", "sm_90a"], &text);
-    let names_it = outcome.stderr.contains("<stdin>:11:") && outcome.stderr.contains("than the 22 that may be used here");
+    let names_it = outcome.stderr.contains("<stdin>:12:") && outcome.stderr.contains("than the 22 that may be used here");
     assert!(outcome.code == Some(1) && names_it, "{}", outcome.stderr);
 }
 

@@ -176,7 +176,7 @@ macro_rules! folders {
 }
 
 folders! {
-    approx atomics barrier calls cluster compare control cvt float found half integer limits logic loops memory moves special tensor tma variables video warp warpgroup
+    approx atomics barrier calls cluster compare control cvt float found half integer limits logic loops memory moves registers special tensor tma variables video warp warpgroup
 }
 
 #[test]
