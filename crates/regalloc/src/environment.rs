@@ -3,9 +3,9 @@
 use oriole_hardware::machine::Machine;
 use oriole_ir::analysis::{ControlFlow, RegisterCounts};
 use oriole_ir::{Block, Function, Inst, RegFile, Target};
+use oriole_isa::HIDDEN_REGISTERS;
 use oriole_support::IndexVec;
 
-use crate::HIDDEN_REGISTERS;
 use crate::registers::{Reg, RegisterSet};
 
 /// The registers that a function may use, and the registers that its calls overwrite.
