@@ -267,8 +267,8 @@ fn functions_reaching(
     is_such_function: impl Fn(&Function) -> bool,
 ) -> FxHashSet<Name> {
     let module = index.module;
-    // Instructions share their forms (opcode, modifiers and types), so a look at the forms of the module is enough to rule out such
-    // instructions in most modules.
+    // A form (opcode, modifiers and types) is stored once for all instructions of the module that have it. If no form has the property, no
+    // function needs to be searched.
     let is_in_module = module.forms.iter().any(&has_property);
     let contains = |body: &Body| body.instructions.iter().any(|instruction| has_property(&module.forms[instruction.form]));
     let has = |function: &Function| is_such_function(function) || is_in_module && function.body.as_deref().is_some_and(contains);

@@ -19,7 +19,7 @@ use crate::registers::{RegisterLimit, max_block_threads};
 pub enum RegisterCountChanges {
     /// The instructions change the number of registers.
     Followed(FollowedCounts),
-    /// The instructions are ignored, if there are any.
+    /// The function has no such instruction, or its instructions have no effect for this reason.
     Ignored(IgnoredBecause),
 }
 
@@ -110,7 +110,7 @@ pub fn decide_for_kernel(
         return RegisterCountChanges::Ignored(IgnoredBecause::Calls);
     }
     let has_threads = max_block_threads(bounds).is_some() && bounds.min_blocks_per_sm.is_some();
-    // Without `.minnctapersm`, a limit of the command line does not count beside `.maxntid`, unless it overrides directives.
+    // `-maxrregcount` has no effect on a kernel with `.maxntid` or `.reqntid`, unless it overrides directives.
     let is_option_used = options.launch.override_directives || max_block_threads(bounds).is_none();
     let is_start_known = has_threads || bounds.max_registers.is_some() || options.max_registers.is_some() && is_option_used;
     // A warning says that a bound was ignored.
