@@ -130,6 +130,8 @@ passes! {
     35  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
     36  "constant-handles", AtLeast(1), optional, Optimize, constant_handles, "names the texture handles that are words of a constant bank";
     37  "halves",           AtLeast(1), optional, Optimize, halves,           "lets half-precision instructions read halves, signs and constants where they are";
+    58  "guard-elected",    AtLeast(1), optional, Optimize, guard_elected,    "replaces branches of an elected thread around asynchronous copies by guards";
+    59  "drop-divergence-tests", AtLeast(1), optional, Optimize, drop_divergence_tests, "removes tests for a diverged warp where the warp is converged";
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead_code,      "dead-code elimination";
     61  "share-tuples",     AtLeast(1), optional, Optimize, share_tuples,     "makes tuples of registers parts of longer ones with the same elements";
     62  "uniform",          AtLeast(1), optional, Optimize, uniform,          "computes operands in uniform registers in the uniform datapath";

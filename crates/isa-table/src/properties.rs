@@ -95,6 +95,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("keeps threads", "keeps_active_threads"),
     ("blocks accesses", "blocks_later_accesses"),
     ("whole warp", "needs_whole_warp"),
+    ("whole warpgroup", "needs_whole_warpgroup"),
 ];
 
 /// Parses the file.

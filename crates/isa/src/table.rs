@@ -514,6 +514,9 @@ pub struct Properties {
     pub blocks_later_accesses: bool,
     /// Whether all threads of a warp must execute the instruction together. According to PTX (`.sync.aligned`) they may arrive diverged.
     pub needs_whole_warp: bool,
+    /// Whether all threads of a warpgroup execute the instruction, or none: according to PTX (`wgmma`, `setmaxnreg`) they evaluate alike every
+    /// condition on which it depends.
+    pub needs_whole_warpgroup: bool,
 }
 
 impl Properties {

@@ -80,7 +80,7 @@ use region::ConvergenceRegion;
 use reload_uniform::reload_uniform_values;
 use shared_uniform::keep_shared_uniform_values;
 use split::move_rest_of_block;
-pub(crate) use synchronization::WarpConvergence;
+pub(crate) use synchronization::{WarpConvergence, divergence_test_target};
 pub(crate) use unread_moves::remove_unread_moves;
 pub(crate) use warpsync::is_plain_warpsync;
 
@@ -112,7 +112,7 @@ pub fn run(function: &mut Function, target: Target, callees: CalleeFacts<'_>, th
         return without_divergence(function, &flow);
     }
     let mut analyses = CfgAnalyses::compute(function, &flow);
-    let divergent = divergent_branches(function, &flow, &analyses, threads);
+    let divergent = divergent_blocks(function, &flow, &analyses.uniformity(function, &flow, threads));
     // Splitting headers adds blocks but no branches with a condition, so `divergent` stays valid; `flow` and `analyses` are computed again.
     if split_loop_headers(function, &flow, &analyses, &divergent) {
         flow = ControlFlow::compute(function);
@@ -156,7 +156,7 @@ fn synchronize(function: &mut Function, target: Target, convergence: &WarpConver
 }
 
 /// Analyses of the control-flow graph that all steps of the pass use.
-struct CfgAnalyses {
+pub(crate) struct CfgAnalyses {
     /// The dominator tree.
     dominators: Dominators,
     /// The post-dominator tree.
@@ -167,12 +167,17 @@ struct CfgAnalyses {
 
 impl CfgAnalyses {
     /// Computes the analyses of a function.
-    fn compute(function: &Function, flow: &ControlFlow) -> CfgAnalyses {
+    pub(crate) fn compute(function: &Function, flow: &ControlFlow) -> CfgAnalyses {
         CfgAnalyses {
             dominators: Dominators::compute(function, flow),
             post_dominators: PostDominators::compute(function, flow),
             loops: Loops::compute(function, flow),
         }
+    }
+
+    /// Computes the uniformity of all values, for blocks of threads of this shape.
+    pub(crate) fn uniformity(&self, function: &Function, flow: &ControlFlow, threads: Threads) -> Uniformity {
+        Uniformity::compute_for_threads(function, flow, &self.dominators, &self.post_dominators, &self.loops, threads)
     }
 }
 
@@ -184,9 +189,7 @@ fn may_have_divergent_branches(function: &Function, flow: &ControlFlow) -> bool 
 }
 
 /// Returns the blocks that end in a branch which threads of one warp may take differently, in reverse post order.
-fn divergent_branches(function: &Function, flow: &ControlFlow, analyses: &CfgAnalyses, threads: Threads) -> Vec<Block> {
-    let CfgAnalyses { dominators, post_dominators, loops } = analyses;
-    let uniformity = Uniformity::compute_for_threads(function, flow, dominators, post_dominators, loops, threads);
+pub(crate) fn divergent_blocks(function: &Function, flow: &ControlFlow, uniformity: &Uniformity) -> Vec<Block> {
     // The analysis lists branches in reverse post order too, so one pass over both lists is enough.
     let mut branches = uniformity.divergent_branches().iter().peekable();
     let mut diverges = |block: &Block| {

@@ -16,12 +16,17 @@
 //! instructions of the block before, and the `YIELD` of the loop ([`crate::insert_yields`]) is not executed. ptxas tests in the same way. The
 //! loop itself moves to the end of the function.
 //!
+//! The operands of the first instruction after the loop that reads uniform registers, such as the descriptors of a matrix product, are computed
+//! before the test, so that this instruction can issue right after the wait ([`early_operands`]).
+//!
 //! The pass leaves alone loops with other instructions or phis, and loops that are not entered from a single block which always continues there.
 //! The test does not change the barrier, so testing it once more has no effect. The cost is linear in the size of the function.
 
-use oriole_ir::analysis::{ControlFlow, DefUse};
+use oriole_ir::analysis::{ControlFlow, DefUse, Threads};
 use oriole_ir::{Block, Function, Guard, Inst, OperandKind, Value};
 use oriole_isa::Opcode;
+
+mod early_operands;
 
 /// A loop that does nothing but wait for a barrier.
 struct WaitLoop {
@@ -37,8 +42,9 @@ struct WaitLoop {
     is_complete: Value,
 }
 
-/// Runs the pass over a function. Returns the number of loops that are tested for before they start.
-pub fn run(function: &mut Function) -> usize {
+/// Runs the pass over a function; `threads` is the shape of the thread blocks. Returns the number of loops that are tested for before they
+/// start.
+pub fn run(function: &mut Function, threads: Threads) -> usize {
     let has_test = |block: &Block| function.blocks[*block].insts.first().is_some_and(|&inst| is_phase_test(function, inst));
     if !function.layout.iter().any(has_test) {
         return 0;
@@ -46,6 +52,10 @@ pub fn run(function: &mut Function) -> usize {
     let flow = ControlFlow::compute(function);
     let def_use = DefUse::compute(function);
     let loops: Vec<WaitLoop> = function.layout.iter().filter_map(|&block| wait_loop_of(function, &flow, &def_use, block)).collect();
+    if loops.is_empty() {
+        return 0;
+    }
+    early_operands::run(function, &flow, &loops, threads);
     for found in &loops {
         test_before_loop(function, found);
     }

@@ -20,15 +20,13 @@
 //!
 //! Loop-carried values are moved as well, with their phis ([`loops`]).
 //!
-//! Branches of an elected thread around asynchronous copies become guards in uniform predicates first ([`elected`]).
-//!
 //! The descriptors of a matrix product are derived from those of the previous one ([`tuples`]).
 //!
 //! **Before** and **after**: SSA, legal instructions, none of them dead: dead uses would keep an instruction from being moved. The cost is
 //! linear in the size of the function for each round of the search in a block; the number of rounds is at most the length of the longest
 //! dependence chain.
 
-use oriole_ir::analysis::{DefUse, Use};
+use oriole_ir::analysis::{DefUse, Threads, Use};
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Value};
 use oriole_isa::{Effect, Opcode, RegFile, Symbols};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -41,7 +39,6 @@ use crate::known::OperandFacts;
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::replace_uses;
 
-mod elected;
 mod form;
 mod loops;
 mod tuples;
@@ -55,24 +52,24 @@ pub struct Stats {
     pub moved: usize,
     /// Number of copies to uniform registers that became constants or were removed.
     pub removed: usize,
-    /// Number of branches around asynchronous copies that became guards of the copies.
-    pub guarded: usize,
     /// Number of descriptor tuples that are computed from the tuple of the previous matrix product.
     pub derived: usize,
 }
 
 /// Moves computations whose results are only needed in uniform registers to the uniform datapath, in a whole function.
-pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
-    run_and_record_alternatives(function, encodability, &mut Alternatives::default())
+/// `threads` is the shape of the thread blocks.
+pub fn run(function: &mut Function, encodability: &mut EncodabilityCache, threads: Threads) -> Stats {
+    run_and_record_alternatives(function, encodability, threads, &mut Alternatives::default())
 }
 
 /// Runs the pass like [`run`], and records why instructions were not replaced by their uniform forms.
 pub fn run_and_record_alternatives(
     function: &mut Function,
     encodability: &mut EncodabilityCache,
+    threads: Threads,
     alternatives: &mut Alternatives,
 ) -> Stats {
-    let mut stats = Stats { guarded: elected::run(function, encodability.target()), ..Stats::default() };
+    let mut stats = Stats::default();
     let has_copies =
         |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_copy_to_uniform(function, inst) || is_any_vote(function, inst));
     if !function.layout.iter().any(has_copies) {
@@ -82,7 +79,7 @@ pub fn run_and_record_alternatives(
     for block in function.layout.clone() {
         fold_constant_results(function, &definitions, block);
     }
-    (stats.moved, stats.removed) = loops::run(function, encodability);
+    (stats.moved, stats.removed) = loops::run(function, encodability, threads);
     let has_copies =
         |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_copy_to_uniform(function, inst) || is_any_vote(function, inst));
     let blocks: Vec<Block> = function.layout.iter().copied().filter(has_copies).collect();

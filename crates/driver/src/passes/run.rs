@@ -1,6 +1,7 @@
 //! The functions that the rows of the pass table refer to. Each calls its pass with the arguments that the pass needs, and stores the
 //! results in the [`FunctionState`].
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use oriole_ctrl::{control_words, serial, tune_yields};
@@ -41,7 +42,6 @@ simple_passes! {
     uniform_handles(state) = opt::uniform_handles::run(&mut state.function);
     forward_stores(state) = opt::forward_stores::run(&mut state.function);
     gather_stores(state) = opt::gather_stores::run(&mut state.function);
-    peel_waits(state) = opt::peel_waits::run(&mut state.function);
     drop_copies(state) = opt::drop_copies::run(&mut state.function);
     guard_copies(state) = opt::guard_copies::run(&mut state.function);
     straighten(state) = opt::straighten::run(&mut state.function, state.input.options.target);
@@ -189,8 +189,9 @@ pub(super) fn combine(state: &mut FunctionState<'_>) -> PassOutcome {
 
 /// Pass `uniform`: moves the computation of operands that must be in uniform registers to the uniform datapath.
 pub(super) fn uniform(state: &mut FunctionState<'_>) -> PassOutcome {
+    let threads = threads_of(state);
     let encodability = &mut state.input.caches.encodability.borrow_mut();
-    opt::uniform::run_and_record_alternatives(&mut state.function, encodability, &mut state.alternatives);
+    opt::uniform::run_and_record_alternatives(&mut state.function, encodability, threads, &mut state.alternatives);
     Ok(())
 }
 
@@ -203,6 +204,43 @@ pub(super) fn stagger_products(state: &mut FunctionState<'_>) -> PassOutcome {
 /// Pass `if-convert`: replaces short branches by guarded instructions.
 pub(super) fn if_convert(state: &mut FunctionState<'_>) -> PassOutcome {
     opt::if_convert::run_and_record_remarks(&mut state.function, state.input.hardware, &mut state.pass_remarks);
+    Ok(())
+}
+
+/// Returns the shape of the thread blocks that execute the function.
+fn threads_of(state: &FunctionState<'_>) -> Threads {
+    let bounds = &state.input.module.functions[state.input.id].bounds;
+    if has_one_dimension(bounds) { Threads::InOneDimension } else { Threads::InAnyShape }
+}
+
+/// Pass `peel-waits`: tests a barrier in memory once before the loop that waits for it.
+pub(super) fn peel_waits(state: &mut FunctionState<'_>) -> PassOutcome {
+    let threads = threads_of(state);
+    opt::peel_waits::run(&mut state.function, threads);
+    Ok(())
+}
+
+/// Pass `guard-elected`: replaces branches of an elected thread around asynchronous copies by guards.
+pub(super) fn guard_elected(state: &mut FunctionState<'_>) -> PassOutcome {
+    let (target, threads) = (state.target(), threads_of(state));
+    opt::guard_elected::run(&mut state.function, target, threads);
+    Ok(())
+}
+
+/// Returns the names of the functions that a function calls directly.
+fn called_functions(function: &Function) -> BTreeSet<String> {
+    let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
+    insts.filter_map(|&inst| function.callee(inst).map(str::to_owned)).collect()
+}
+
+/// Pass `drop-divergence-tests`: removes tests for a diverged warp, and the functions that only a diverged warp would call.
+pub(super) fn drop_divergence_tests(state: &mut FunctionState<'_>) -> PassOutcome {
+    let (target, threads) = (state.target(), threads_of(state));
+    let before = called_functions(&state.function);
+    if opt::drop_divergence_tests::run(&mut state.function, target, threads) > 0 {
+        let after = called_functions(&state.function);
+        Arc::make_mut(&mut state.selection).callees.retain(|name| after.contains(name) || !before.contains(name));
+    }
     Ok(())
 }
 
@@ -220,8 +258,7 @@ pub(super) fn converge(state: &mut FunctionState<'_>) -> PassOutcome {
     // A patch of a tool is inserted into other code, whose uniform registers it must not write. The threads meet in the runtime functions.
     let may_meet = !state.input.options.tools_patch && !oriole_isel::is_runtime(&state.function.name);
     let callees = CalleeFacts { waits_for_whole_warp: &waits_for_whole_warp, has_warp_operations: &has_warp_operations, may_meet };
-    let bounds = &state.input.module.functions[state.input.id].bounds;
-    let threads = if has_one_dimension(bounds) { Threads::InOneDimension } else { Threads::InAnyShape };
+    let threads = threads_of(state);
     let stats = opt::converge::run(&mut state.function, target, callees, threads);
     if !stats.callees.is_empty() {
         Arc::make_mut(&mut state.selection).callees.extend(stats.callees);

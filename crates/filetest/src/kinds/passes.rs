@@ -12,8 +12,8 @@ use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::converge::CalleeFacts;
 use oriole_opt::{
-    aggregate, balance, combine, constant_handles, constant_phis, contract, converge, dead, drop_copies, fold, forward, forward_stores,
-    fuse, gather_stores, guard_copies, guard_sums, halves, hoist, if_convert, insert_yields, join_phis, legalize, merge, narrow,
+    aggregate, balance, combine, constant_handles, constant_phis, contract, converge, dead, drop_copies, drop_divergence_tests, fold, forward,
+    forward_stores, fuse, gather_stores, guard_copies, guard_elected, guard_sums, halves, hoist, if_convert, insert_yields, join_phis, legalize, merge, narrow,
     peel_waits, reduce, share_constants, share_products, share_tuples, simplify, split_index, stagger_products, straighten, sync_diverged,
     tie_loads, uniform_handles, uniform_numbers, unroll, vector_loads,
 };
@@ -129,7 +129,9 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "unroll" => _ = unroll::run(function, &Hardware::built_in(target)),
         "forward-stores" => _ = forward_stores::run(function),
         "gather-stores" => _ = gather_stores::run(function),
-        "peel-waits" => _ = peel_waits::run(function),
+        "peel-waits" => _ = peel_waits::run(function, Threads::InAnyShape),
+        "guard-elected" => _ = guard_elected::run(function, target, Threads::InAnyShape),
+        "drop-divergence-tests" => _ = drop_divergence_tests::run(function, target, Threads::InAnyShape),
         "vector-loads" => _ = vector_loads::run(function, target),
         "narrow" => _ = narrow::run(function, target),
         "reduce" => _ = reduce::run(function, target),

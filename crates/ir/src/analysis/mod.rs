@@ -13,6 +13,7 @@ mod liveness;
 mod loops;
 mod register_counts;
 mod uniformity;
+mod warpgroup_branches;
 
 pub use control_flow::{ControlFlow, remove_unreachable_blocks};
 pub use def_use::{DefUse, Use};

@@ -13,6 +13,9 @@
 //!   in the loop may be uniform in each iteration, but a use after the loop sees values of different iterations, so values used there are
 //!   divergent (temporal divergence). Constants are the same in every iteration and stay uniform.
 //!
+//! A branch that decides whether a warpgroup executes an instruction of all its threads is taken the same way by all of them, whatever its
+//! condition ([`branches_of_warpgroups`]).
+//!
 //! In kernels whose blocks have one dimension ([`Threads::InOneDimension`]), a warp has 32 threads with consecutive numbers, so `tid.x / 32` is
 //! the same in all of them.
 //!
@@ -25,6 +28,7 @@ use oriole_isa::{Effect, Opcode, RegFile};
 use oriole_support::{BitSet, Index, IndexVec};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::warpgroup_branches::branches_of_warpgroups;
 use super::{ControlFlow, DefUse, DominanceFrontiers, Dominators, LoopId, Loops, PostDominators};
 use crate::function::Function;
 use crate::ids::{Block, Inst, Value};
@@ -103,6 +107,7 @@ impl Uniformity {
             threads: assumptions.threads,
             divergent: BitSet::new(function.values.len()),
             branches: BitSet::new(function.insts.len()),
+            common_branches: branches_of_warpgroups(function, flow, post_dominators),
             left_apart: BitSet::new(0),
             joined: BitSet::new(function.blocks.len()),
             work: Vec::new(),
@@ -286,6 +291,8 @@ struct Spread<'a> {
     divergent: BitSet<Value>,
     /// Branches with a divergent condition.
     branches: BitSet<Inst>,
+    /// Blocks whose branch all threads of a warp take the same way.
+    common_branches: BitSet<Block>,
     /// For each loop, the values that are used outside of it ([`find_escaping`]).
     escaping: IndexVec<LoopId, Vec<(u32, Value)>>,
     /// Loops that threads of a warp leave in different iterations.
@@ -342,7 +349,10 @@ impl Spread<'_> {
         let function = self.function;
         let is_branch = matches!(function.insts[inst].op, Op::Machine(Opcode::BRA | Opcode::BRX));
         if is_branch {
-            if let (Some(block), true) = (self.def_use.block(inst), self.branches.insert(inst)) {
+            let block = self.def_use.block(inst).filter(|&block| !self.common_branches.contains(block));
+            if let Some(block) = block
+                && self.branches.insert(inst)
+            {
                 self.part_at(block);
             }
             return;

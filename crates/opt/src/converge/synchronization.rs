@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 
 use oriole_ir::analysis::{ControlFlow, PostDominators};
-use oriole_ir::{Block, Function, FunctionKind, Inst, Op, Operand, Target};
+use oriole_ir::{Block, Function, FunctionKind, Inst, Op, Operand, OperandKind, Target};
 use oriole_isa::{Effect, Opcode, SharedWindow, Symbol, Symbols, SystemLayout};
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -38,6 +38,14 @@ pub(crate) struct WarpConvergence<'a> {
     pub(crate) divergent: &'a [Block],
     /// The regions after whose barrier all threads that entered the region together are sure to be converged.
     pub(crate) regions: &'a [ConvergenceRegion],
+}
+
+/// Where a warp may be diverged.
+pub(crate) struct WarpDivergence {
+    /// For each block, whether a warp may be diverged when it enters the block.
+    pub(crate) starts: Vec<bool>,
+    /// For each block, whether a warp may be diverged before the branch at its end.
+    pub(crate) ends: Vec<bool>,
 }
 
 impl WarpConvergence<'_> {
@@ -162,10 +170,15 @@ impl WarpConvergence<'_> {
         (0..function.blocks.len()).map(|block| root(&mut parents, 2 * block)).collect()
     }
 
-    /// Returns, for each block, whether a warp may be diverged when it enters the block. A warp diverges at a divergent branch and in a
-    /// call. At the exit of a region, a warp is converged if it was converged at the entry: the barrier has recorded all threads, and those
-    /// that have not exited wait for each other there.
+    /// Returns, for each block, whether a warp may be diverged when it enters the block ([`WarpConvergence::divergence`]).
     pub(crate) fn diverged_blocks(&self, function: &Function, definitions: &Definitions) -> Vec<bool> {
+        self.divergence(function, definitions).starts
+    }
+
+    /// Finds out where a warp may be diverged. A warp diverges at a divergent branch and in a
+    /// call. At the exit of a region, a warp is converged if it was converged at the entry: the barrier has recorded all threads, and those
+    /// that have not exited wait for each other there. A converged warp does not take the branch of a test for divergence (`BRA.DIV`).
+    pub(crate) fn divergence(&self, function: &Function, definitions: &Definitions) -> WarpDivergence {
         let mut is_exit = vec![false; function.blocks.len()];
         let mut exits: FxHashMap<Block, Vec<Block>> = FxHashMap::default();
         for region in self.regions {
@@ -182,28 +195,29 @@ impl WarpConvergence<'_> {
             end || start && is_partial[block.position()]
         };
         let is_divergent: FxHashSet<Block> = self.divergent.iter().copied().collect();
-        let mut starts_diverged = vec![false; function.blocks.len()];
-        // Each block is visited at most twice: once as converged and once as diverged.
-        let mut work: Vec<(Block, bool)> = self.flow.reverse_post_order().iter().map(|&block| (block, false)).collect();
-        // A function other than a kernel may be called by a diverged warp.
-        if function.kind != FunctionKind::Kernel {
-            starts_diverged[function.entry().position()] = true;
-            work.push((function.entry(), true));
-        }
+        let mut found = WarpDivergence { starts: vec![false; function.blocks.len()], ends: vec![false; function.blocks.len()] };
+        let mut is_reached = vec![false; function.blocks.len()];
+        // Each block is visited at most twice: once as converged and once as diverged. A function other than a kernel may be called by a
+        // diverged warp.
+        let entry = function.entry();
+        let mut work: Vec<(Block, bool)> = vec![(entry, function.kind != FunctionKind::Kernel)];
         while let Some((block, start)) = work.pop() {
+            let is_news = !std::mem::replace(&mut is_reached[block.position()], true);
+            if !is_news && (!start || found.starts[block.position()]) {
+                continue;
+            }
+            found.starts[block.position()] |= start;
             let end = ends_diverged(block, start);
-            let inside = self.flow.successors(block).iter().copied().filter(|next| !is_exit[next.position()]);
-            let spoiled: SmallVec<[Block; 4]> = inside.filter(|_| end || is_divergent.contains(&block)).collect();
+            found.ends[block.position()] |= end;
+            let apart = divergence_test_target(function, block);
+            for &next in self.flow.successors(block).iter().filter(|&&next| end || Some(next) != apart) {
+                work.push((next, (end || is_divergent.contains(&block)) && !is_exit[next.position()]));
+            }
             // A barrier records only the threads that execute the `BSSY` together, so a warp that is diverged at the entry is diverged at
             // the exit.
-            let late_exits = exits.get(&block).into_iter().flatten().copied().filter(|_| end);
-            for next in spoiled.into_iter().chain(late_exits) {
-                if !std::mem::replace(&mut starts_diverged[next.position()], true) {
-                    work.push((next, true));
-                }
-            }
+            work.extend(exits.get(&block).into_iter().flatten().filter(|_| end).map(|&exit| (exit, true)));
         }
-        starts_diverged
+        found
     }
 
     /// Returns, for each block, whether some threads of a warp may execute it and others not, or less often: whether it is between a
@@ -227,6 +241,14 @@ impl WarpConvergence<'_> {
         }
         is_partial
     }
+}
+
+/// Returns the block to which a test for divergence at the end of a block leads (`BRA.DIV`); `None` if the block does not end in one.
+pub(crate) fn divergence_test_target(function: &Function, block: Block) -> Option<Block> {
+    let [test, _] = function.terminators(block) else { return None };
+    let is_test = function.insts[*test].modifiers.contains(&Symbol::DIV);
+    let target = function.operands(*test).last().map(|operand| operand.kind);
+    if let (true, Some(OperandKind::Block(apart))) = (is_test, target) { Some(apart) } else { None }
 }
 
 /// Drops `.EXCLUSIVE` from each `WARPSYNC` with a constant mask.

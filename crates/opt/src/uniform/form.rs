@@ -1,7 +1,7 @@
 //! The uniform forms of instructions: the same operation in the uniform datapath.
 
-use oriole_ir::{Class, Function, Inst, Operand, OperandKind, Role};
-use oriole_isa::{Opcode, RegFile};
+use oriole_ir::{Class, Function, Inst, Operand, OperandKind, Role, Value};
+use oriole_isa::{Opcode, RegFile, Symbol};
 
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::InstDraft;
@@ -37,6 +37,7 @@ pub(super) fn uniform_form(function: &Function, inst: Inst, compares: bool) -> O
         Opcode::SHF => Opcode::USHF,
         Opcode::SGXT => Opcode::USGXT,
         Opcode::LEA => Opcode::ULEA,
+        Opcode::IMAD if data.modifiers.is_empty() || data.modifiers.as_slice() == [Symbol::U32] => Opcode::UIMAD,
         Opcode::SEL => Opcode::USEL,
         Opcode::ISETP if compares => Opcode::UISETP,
         _ => return None,
@@ -70,6 +71,23 @@ pub(super) fn is_uniform_form_encodable(
         operand.kind = OperandKind::Register { file, first: EXAMPLE_REGISTER, count: 1 };
     }
     encodability.is_encodable(function, inst, &draft)
+}
+
+/// Moves the registers of an address to its uniform part: `[R1+URZ+8]` becomes `[RZ+UR1+8]`. `is_uniform` says which values are in uniform
+/// registers. Returns whether the draft was changed.
+pub(super) fn make_addresses_uniform(draft: &mut InstDraft, is_uniform: impl Fn(Value) -> bool) -> bool {
+    let mut is_changed = false;
+    for at in 1..draft.operands.len() {
+        let [base, uniform] = [draft.operands[at - 1], draft.operands[at]];
+        let is_address = matches!(base.role, Role::Bracket(_)) && base.role == uniform.role && base.signs.is_empty();
+        let is_free = uniform.kind == OperandKind::Zero(RegFile::Uniform);
+        if is_address && is_free && base.value().is_some_and(&is_uniform) {
+            draft.operands[at - 1].kind = OperandKind::Zero(RegFile::General);
+            draft.operands[at].kind = base.kind;
+            is_changed = true;
+        }
+    }
+    is_changed
 }
 
 /// Returns the uniform register file that corresponds to a register file.

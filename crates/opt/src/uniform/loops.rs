@@ -17,21 +17,22 @@
 //!
 //! Starting at the copies in a loop, this pass collects the instructions that compute the copied values. All of them must have a uniform
 //! form. Values from outside the loop are copied before the loop. Other readers of these values read the uniform register where they have a
-//! form for it, and a copy in a general register otherwise. A loop is left as it is if it would need more such copies than it saves.
+//! form for it (addresses have a uniform part), and a copy in a general register otherwise. A loop is left as it is if it would need more such copies than it saves.
 //!
 //! All values have to be equal in the threads of a warp, and the warp has to be converged where they are computed, because its threads
 //! share the uniform registers: in a kernel, before any divergent branch, or after a `WARPSYNC` of all threads up to the next divergent
 //! branch.
 
-use oriole_ir::analysis::{ControlFlow, DefUse, Dominators, LoopId, Loops, PostDominators, Uniformity};
+use oriole_ir::analysis::{ControlFlow, DefUse, Dominators, LoopId, Loops, PostDominators, Threads, Uniformity};
 use oriole_ir::{Block, Class, Function, FunctionKind, Inst, Op, Operand, OperandKind, Part, Pseudo, Value};
 use oriole_isa::{Effect, Opcode, RegFile, Symbols};
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::elected::divergent_blocks;
-use super::form::{EXAMPLE_REGISTER, is_copy_to_uniform, is_uniform_form_encodable, uniform_form, uniform_register_file};
-use crate::converge::WarpConvergence;
+use super::form::{
+    EXAMPLE_REGISTER, is_copy_to_uniform, is_uniform_form_encodable, make_addresses_uniform, uniform_form, uniform_register_file,
+};
+use crate::converge::{WarpConvergence, divergent_blocks};
 use crate::definitions::Definitions;
 use crate::hoist::preheader;
 use crate::known::OperandFacts;
@@ -43,7 +44,7 @@ const MAX_UNIFORM_LOOP_REGISTERS: usize = 24;
 
 /// Moves loop-carried computations to the uniform datapath. Returns the number of instructions moved, and the number of copies to uniform
 /// registers that were removed from loops.
-pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> (usize, usize) {
+pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache, threads: Threads) -> (usize, usize) {
     let has_call =
         |function: &Function, block: Block| function.blocks[block].insts.iter().any(|&inst| is_call_writing_uniform(function, inst));
     if function.kind != FunctionKind::Kernel || function.layout.iter().any(|&block| has_call(function, block)) {
@@ -59,7 +60,7 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
     }
     let dominators = Dominators::compute(function, &flow);
     let post_dominators = PostDominators::compute(function, &flow);
-    let uniformity = Uniformity::compute_with(function, &flow, &dominators, &post_dominators, &loops);
+    let uniformity = Uniformity::compute_for_threads(function, &flow, &dominators, &post_dominators, &loops, threads);
     let may_be_diverged = diverged_blocks(function, &flow, &uniformity);
     let (mut moved, mut removed) = (0, 0);
     // Inner loops first: values copied before an inner loop may be computed uniformly in the outer loop.
@@ -337,10 +338,10 @@ impl UniformLoopSearch<'_> {
 /// Returns whether the target can encode an instruction that reads `values` from uniform registers, with its sources in some order.
 fn can_read_uniform(function: &Function, inst: Inst, values: &FxHashSet<Value>, encodability: &mut EncodabilityCache) -> bool {
     let Op::Machine(opcode) = function.insts[inst].op else { return false };
-    if opcode.properties().effect != Effect::None {
+    let mut draft = InstDraft::from_inst(function, inst, opcode);
+    if !make_addresses_uniform(&mut draft, |value| values.contains(&value)) && opcode.properties().effect != Effect::None {
         return false;
     }
-    let mut draft = InstDraft::from_inst(function, inst, opcode);
     for operand in &mut draft.operands {
         if operand.value().is_some_and(|value| values.contains(&value)) {
             operand.kind = OperandKind::Register { file: RegFile::Uniform, first: EXAMPLE_REGISTER, count: 1 };
@@ -470,7 +471,8 @@ impl UniformLoopRewriter<'_> {
         let moved: FxHashSet<Inst> = self.loop_code.insts.iter().chain(&self.loop_code.copies).copied().collect();
         for inst in readers.into_iter().filter(|inst| !moved.contains(inst)) {
             let Op::Machine(opcode) = function.insts[inst].op else { continue };
-            let draft = InstDraft::from_inst(function, inst, opcode);
+            let mut draft = InstDraft::from_inst(function, inst, opcode);
+            make_addresses_uniform(&mut draft, |value| function.values[value].file == RegFile::Uniform);
             let fitting =
                 order::equivalent_source_orders(&draft).into_iter().find(|draft| encodability.is_encodable(function, inst, draft));
             if let Some(fitting) = fitting {

@@ -1,4 +1,4 @@
-//! Guards asynchronous copies of tensors and blocks of memory by uniform predicates, instead of branches.
+//! Guards asynchronous copies of tensors and blocks of memory, and initializations of barriers, by uniform predicates, instead of branches.
 //!
 //! One thread of a warp starts such a copy, so the copy is in a block that a branch on an elected thread leads to. The branch ends a block,
 //! which hides no latency any more, and it keeps the loop around it from carrying values in uniform registers. But the copy is an
@@ -17,65 +17,89 @@
 //! bb2: ..
 //! ```
 //!
-//! **Conditions.** The warp is sure to be converged at the branch: after a `WARPSYNC` of all threads in the same block, in a block that all
-//! threads of the warp execute. The guarded block has only copies of this kind and computations without another effect, and each value
-//! that it reads is the same in all threads.
+//! The same holds for `mbarrier.init` (`SYNCS.EXCH`): writing the state of a new barrier once or several times has the same effect. The
+//! fence before it stays without a guard, as in ptxas' code.
 //!
-//! Cost: linear in the size of the function, apart from the analyses, which are computed only if the function has such a block.
+//! **Conditions.** The warp is sure to be converged at the branch, if the branches that are replaced do not count. The guarded block has only
+//! instructions of these kinds and computations without another effect, and each value that it reads is the same in all threads.
+//!
+//! Cost: linear in the size of the function, apart from the analyses, which are computed only if the function has such a block, and at most
+//! [`MAX_ROUNDS`] times.
 
-use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators, Uniformity};
+use oriole_ir::analysis::{ControlFlow, Threads, Uniformity};
 use oriole_ir::{Block, Class, Function, FunctionKind, Guard, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Role, Target, machine};
 use oriole_isa::{Effect, Opcode, Symbol, Symbols};
 use oriole_support::Index;
 use rustc_hash::FxHashSet;
 
-use crate::converge::WarpConvergence;
+use crate::converge::{CfgAnalyses, WarpConvergence, divergent_blocks};
+use crate::definitions::Definitions;
 use crate::if_convert::match_convertible_branch;
-use crate::straighten;
+use crate::{dead, straighten};
 
-/// Replaces branches around asynchronous copies by guards in uniform predicates. Returns the number of branches replaced.
-pub(super) fn run(function: &mut Function, target: Target) -> usize {
-    let has_copy = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_async_copy(function, inst));
+/// Replaces branches around asynchronous copies and initializations of barriers by guards in uniform predicates. `threads` is the shape of the
+/// thread blocks. Returns the number of branches replaced.
+pub fn run(function: &mut Function, target: Target, threads: Threads) -> usize {
+    let has_copy = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| acts_for_warp(function, inst));
     if function.kind != FunctionKind::Kernel || !function.layout.iter().any(has_copy) {
         return 0;
     }
+    dead::run(function, target);
     let flow = ControlFlow::compute(function);
-    let candidates: Vec<ElectedBranch> = function.layout.iter().filter_map(|&block| ElectedBranch::find(function, &flow, block)).collect();
+    let mut candidates: Vec<ElectedBranch> = function.layout.iter().filter_map(|&block| ElectedBranch::find(function, &flow, block)).collect();
     if candidates.is_empty() {
         return 0;
     }
-    let dominators = Dominators::compute(function, &flow);
-    let post_dominators = PostDominators::compute(function, &flow);
-    let loops = Loops::compute(function, &flow);
-    let uniformity = Uniformity::compute_with(function, &flow, &dominators, &post_dominators, &loops);
+    let uniformity = CfgAnalyses::compute(function, &flow).uniformity(function, &flow, threads);
     let divergent = divergent_blocks(function, &flow, &uniformity);
-    let partial = WarpConvergence { flow: &flow, divergent: &divergent, regions: &[] }.partial_blocks(function);
-    let mut removed: FxHashSet<Block> = FxHashSet::default();
-    for branch in candidates {
-        if !partial[branch.block.position()] && branch.reads_uniform_values(function, &uniformity) {
-            branch.replace_by_guard(function, target);
-            removed.insert(branch.arm);
-        }
+    candidates.retain(|branch| branch.reads_uniform_values(function, &uniformity));
+    retain_converged(function, &flow, &divergent, &mut candidates);
+    for branch in &candidates {
+        branch.replace_by_guard(function, target);
     }
-    if !removed.is_empty() {
+    if !candidates.is_empty() {
+        let removed: FxHashSet<Block> = candidates.iter().map(|branch| branch.arm).collect();
         function.layout.retain(|block| !removed.contains(block));
         straighten::run(function, target);
     }
-    removed.len()
+    candidates.len()
 }
 
-/// Returns the blocks that end in a branch which threads of one warp may take differently.
-pub(super) fn divergent_blocks(function: &Function, flow: &ControlFlow, uniformity: &Uniformity) -> Vec<Block> {
-    let branches: FxHashSet<Inst> = uniformity.divergent_branches().iter().copied().collect();
-    let is_divergent = |block: &Block| function.terminators(*block).iter().any(|end| branches.contains(end));
-    flow.reverse_post_order().iter().copied().filter(is_divergent).collect()
+/// Limit on the number of times that the convergence of a function is computed.
+const MAX_ROUNDS: usize = 8;
+
+/// Keeps the branches at which the warp is converged if all branches that are kept are replaced.
+fn retain_converged(function: &Function, flow: &ControlFlow, divergent: &[Block], candidates: &mut Vec<ElectedBranch>) {
+    let definitions = Definitions::compute(function);
+    for _ in 0..MAX_ROUNDS {
+        let replaced: FxHashSet<Block> = candidates.iter().map(|branch| branch.block).collect();
+        let others: Vec<Block> = divergent.iter().copied().filter(|block| !replaced.contains(block)).collect();
+        let divergence = WarpConvergence { flow, divergent: &others, regions: &[] }.divergence(function, &definitions);
+        let before = candidates.len();
+        candidates.retain(|branch| !divergence.ends[branch.block.position()]);
+        if candidates.len() == before {
+            return;
+        }
+    }
+    candidates.clear();
 }
 
-/// Returns whether an instruction starts an asynchronous copy of a tensor or of a block of memory, and has no guard yet.
-fn is_async_copy(function: &Function, inst: Inst) -> bool {
+/// Returns whether an instruction, which has no guard yet, is executed once for all threads of a warp: whether it starts an asynchronous
+/// copy of a tensor or of a block of memory, or initializes a barrier.
+fn acts_for_warp(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let is_copy = matches!(data.op.machine(), Some(Opcode::UTMALDG | Opcode::UTMASTG | Opcode::UTMAREDG | Opcode::UTMAPF | Opcode::UBLKCP));
-    is_copy && data.guard.is_none()
+    let writes_state = || {
+        let has_exchange = data.modifiers.iter().any(|modifier| modifier.spelling() == ".EXCH");
+        data.is_machine(Opcode::SYNCS) && has_exchange && function.defined(inst).next().is_none()
+    };
+    data.guard.is_none() && (is_copy || writes_state())
+}
+
+/// Returns whether an instruction is a fence for accesses of asynchronous copies. Executing it more often than asked for has no effect.
+fn is_async_fence(function: &Function, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    data.guard.is_none() && data.is_machine(Opcode::FENCE)
 }
 
 /// A branch around a block that starts asynchronous copies.
@@ -91,8 +115,8 @@ struct ElectedBranch {
 }
 
 impl ElectedBranch {
-    /// Finds the branch at the end of a block: `None` unless it goes around a block of asynchronous copies and computations, and follows a
-    /// `WARPSYNC` of all threads.
+    /// Finds the branch at the end of a block: `None` unless it goes around a block of instructions for the whole warp, fences and
+    /// computations.
     fn find(function: &Function, flow: &ControlFlow, block: Block) -> Option<ElectedBranch> {
         let branch = match_convertible_branch(function, flow, block)?;
         let (arm, negated) = match (branch.taken_arm, branch.other_arm) {
@@ -102,11 +126,11 @@ impl ElectedBranch {
         };
         let insts = &function.blocks[arm].insts;
         let body = &insts[..insts.len() - 1];
-        let has_copy = body.iter().any(|&inst| is_async_copy(function, inst));
-        let is_plain = body.iter().all(|&inst| is_async_copy(function, inst) || is_computation(function, inst));
-        let converged = is_converged_at_end(function, block) && function.phis(branch.join).is_empty();
+        let acts = body.iter().any(|&inst| acts_for_warp(function, inst));
+        let is_plain = |&inst: &Inst| acts_for_warp(function, inst) || is_async_fence(function, inst) || is_computation(function, inst);
+        let has_phis = !function.phis(branch.join).is_empty();
         let condition = Guard { negated, ..branch.guard };
-        (has_copy && is_plain && converged).then_some(ElectedBranch { block, arm, join: branch.join, condition })
+        (acts && body.iter().all(is_plain) && !has_phis).then_some(ElectedBranch { block, arm, join: branch.join, condition })
     }
 
     /// Returns whether every value that the copies and computations read is the same in all threads of a warp. Values that the block itself
@@ -129,7 +153,7 @@ impl ElectedBranch {
         function.insts[voting].location = function.insts[ends[0]].location;
         function.blocks[self.block].insts.push(voting);
         for &inst in &moved {
-            if is_async_copy(function, inst) {
+            if acts_for_warp(function, inst) {
                 function.insts[inst].guard = Some(guard);
                 debug_assert!(machine::is_encodable(function, inst, target), "a copy takes a uniform guard");
             }
@@ -159,19 +183,4 @@ fn is_computation(function: &Function, inst: Inst) -> bool {
         Op::Machine(opcode) => opcode == Opcode::R2UR || opcode.properties().effect == Effect::None,
     };
     data.guard.is_none() && is_uniform && is_pure && function.operands(inst).iter().all(is_own)
-}
-
-/// Returns whether a warp of which all threads execute the block is converged at the end of the block: after a `WARPSYNC` of all threads
-/// nothing in the block separates them.
-fn is_converged_at_end(function: &Function, block: Block) -> bool {
-    let insts = &function.blocks[block].insts;
-    let is_synchronization = |&inst: &Inst| {
-        let data = &function.insts[inst];
-        data.is_machine(Opcode::WARPSYNC)
-            && data.guard.is_none()
-            && data.modifiers.as_slice() == [Symbol::ALL]
-            && function.operands(inst).is_empty()
-    };
-    let Some(at) = insts.iter().rposition(is_synchronization) else { return false };
-    insts[at + 1..].iter().all(|&inst| !function.insts[inst].is_machine(Opcode::CALL) && !function.insts[inst].is_machine(Opcode::WARPSYNC))
 }
