@@ -70,6 +70,7 @@ impl RegisterAssigner<'_> {
         self.registers.clear();
         if self.inputs.file == RegFile::General && self.inputs.block_limits.are_different() {
             self.registers.limit_to(self.inputs.block_limits.limit_of(block));
+            self.hints.keep_lower_registers(self.inputs.block_limits.has_more_than_others(block));
         }
         if !is_entry {
             self.enter_block(block);

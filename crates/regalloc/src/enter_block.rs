@@ -20,7 +20,7 @@
 
 use std::cmp::Reverse;
 
-use oriole_ir::{Block, Inst, Value};
+use oriole_ir::{Block, Inst, RegFile, Value};
 
 use crate::assigner::RegisterAssigner;
 use crate::borders::PhiPlace;
@@ -100,16 +100,25 @@ impl RegisterAssigner<'_> {
         let loops = &self.inputs.flow.loops;
         let body = loops.innermost(header).map_or(&[][..], |id| loops.blocks(id));
         // The register pressure of each block is computed as if no value were dropped, so it includes values that are only live through the
-        // loop.
-        let most = body.iter().map(|&inside| self.inputs.liveness.pressure[inside]).max().unwrap_or(0);
+        // loop. Blocks of the loop may have other limits than its header.
+        let missing = |&inside: &Block| self.inputs.liveness.pressure[inside].saturating_sub(self.usable_in(inside).count());
+        let most = body.iter().map(missing).max().unwrap_or(0);
         // Values that are in no register before the loop, and are not used in the loop, need no register in it.
         let needs_no_register =
             |value: &&Value| self.registers.register_of(**value).is_none() && self.walk.next_use[**value].is_after_loop();
         let dropped: u32 =
             self.inputs.liveness.live_in(header).iter().filter(needs_no_register).map(|&value| u32::from(self.class_of(value).width)).sum();
-        match most.saturating_sub(self.registers.usable.count() + dropped) {
+        match most.saturating_sub(dropped) {
             0 => self.reload_for_loop(header),
             excess => self.evict_for_loop(excess),
+        }
+    }
+
+    /// Returns the registers of the current register file that values may use in a block.
+    fn usable_in(&self, block: Block) -> RegisterSet {
+        match self.inputs.file {
+            RegFile::General => self.registers.allowed().and(&RegisterSet::first_n(self.inputs.block_limits.limit_of(block))),
+            _ => *self.registers.allowed(),
         }
     }
 

@@ -145,7 +145,8 @@ impl AllocationEnvironment {
             function.layout.iter().for_each(|&block| limits[block] = limit(&counts, block));
             limits
         });
-        BlockLimits { max_registers: self.max_registers, limits }
+        let smallest = limits.as_ref().and_then(|limits| function.layout.iter().map(|&block| limits[block]).min());
+        BlockLimits { max_registers: self.max_registers, limits, smallest: smallest.unwrap_or(self.max_registers) }
     }
 
     /// Returns the registers of a register file that values may be assigned to.
@@ -177,6 +178,8 @@ pub(crate) struct BlockLimits {
     max_registers: u32,
     /// For each block: its limit. `None` if all blocks have the same.
     limits: Option<IndexVec<Block, u32>>,
+    /// The smallest limit of a block.
+    smallest: u32,
 }
 
 impl BlockLimits {
@@ -188,6 +191,11 @@ impl BlockLimits {
     /// Returns the smallest limit of some blocks; that of all blocks if there are none.
     pub fn smallest(&self, blocks: impl Iterator<Item = Block>) -> u32 {
         blocks.map(|block| self.limit_of(block)).min().unwrap_or(self.max_registers)
+    }
+
+    /// Returns whether the code of a block may name more registers than that of another block.
+    pub fn has_more_than_others(&self, block: Block) -> bool {
+        self.limit_of(block) > self.smallest
     }
 
     /// Returns whether the limits of blocks differ.

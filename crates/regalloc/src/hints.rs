@@ -74,6 +74,9 @@ struct WebExtent {
     align: u8,
 }
 
+/// Number of registers from which on a value is wide: accumulators of matrix products.
+const WIDE: u8 = 16;
+
 /// The coalescing hints: the webs (sets of values that save moves if they are in related registers) of all register files. A web never
 /// spans two files.
 #[derive(Clone, Default)]
@@ -85,6 +88,8 @@ pub(crate) struct CoalescingHints {
     phi_registers: FxHashMap<Value, Vec<(Block, i32)>>,
     /// Highest register number chosen so far in the current register file, plus one.
     used_register_end: u16,
+    /// Whether wide values take the highest registers ([`CoalescingHints::keep_lower_registers`]).
+    keeps_lower_registers: bool,
 }
 
 impl CoalescingHints {
@@ -262,6 +267,12 @@ impl CoalescingHints {
         self.used_register_end
     }
 
+    /// Says whether the block that starts now may name more registers than others (`setmaxnreg`). Values of [`WIDE`] registers and more then take
+    /// the highest free registers: the others can also hold values that live in blocks with fewer registers.
+    pub fn keep_lower_registers(&mut self, has_more: bool) {
+        self.keeps_lower_registers = has_more;
+    }
+
     /// Returns the size of a web (set of related values) and the offset of one of its members from the start of the web, in registers.
     fn web_extent(&self, web: WebMember) -> WebExtent {
         let node = &self.nodes[web.root];
@@ -322,7 +333,7 @@ impl CoalescingHints {
             let web_extent = self.web_extent(web);
             if web_extent.width > class.width {
                 let whole = Class { width: web_extent.width, align: web_extent.align, ..class };
-                if let Some(place) = free.find_gap(whole).map(|place| place + web_extent.offset).filter(|&place| fits(place)) {
+                if let Some(place) = self.find_gap_for_width(whole, free).map(|place| place + web_extent.offset).filter(|&place| fits(place)) {
                     self.set_implied_register(web, place);
                     return Some(place);
                 }
@@ -337,10 +348,16 @@ impl CoalescingHints {
         Some(place)
     }
 
+    /// Finds a gap for a value of a class: the highest one for wide values, if the lower registers are kept for others.
+    fn find_gap_for_width(&self, class: Class, free: &RegisterSet) -> Option<Reg> {
+        let is_highest = self.keeps_lower_registers && class.file == RegFile::General && class.width >= WIDE;
+        if is_highest { free.gap_starts(class).highest() } else { free.find_gap(class) }
+    }
+
     /// Finds a gap (free consecutive registers) for a value, in the preferred bank of its web if that does not raise the number of
     /// registers in use above [`CHEAP_REGISTER_END`]. Returns the first register of the gap.
     fn find_gap(&self, web: WebMember, class: Class, free: &RegisterSet) -> Option<Reg> {
-        let place = free.find_gap(class)?;
+        let place = self.find_gap_for_width(class, free)?;
         let Some(is_odd) = self.nodes[web.root].prefers_odd.filter(|_| class.width == 1 && class.align == 1) else { return Some(place) };
         let is_odd = is_odd ^ (web.offset.rem_euclid(2) == 1);
         if (place.number() % 2 == 1) == is_odd {

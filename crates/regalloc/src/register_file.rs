@@ -57,6 +57,11 @@ impl RegisterFile {
         self.clear();
     }
 
+    /// Returns the registers that the environment allows values to use.
+    pub fn allowed(&self) -> &RegisterSet {
+        &self.allowed
+    }
+
     /// Makes all allowed registers usable and free. The caller must have reset the registers of all values with
     /// [`RegisterFile::forget_register_state`].
     pub fn clear(&mut self) {

@@ -161,6 +161,12 @@ impl RegisterSet {
         Some(Reg((word * 64) as u16 + self.words[word].trailing_zeros() as u16))
     }
 
+    /// Returns the highest register; `None` if the set is empty.
+    pub fn highest(&self) -> Option<Reg> {
+        let word = self.words.iter().rposition(|&word| word != 0)?;
+        Some(Reg((word * 64) as u16 + 63 - self.words[word].leading_zeros() as u16))
+    }
+
     /// Returns the registers at which a run of `width` registers of this set starts: the register itself and the following `width - 1` are
     /// in the set.
     fn run_starts(&self, width: u8) -> RegisterSet {
