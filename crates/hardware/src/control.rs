@@ -46,6 +46,8 @@ pub struct OpcodeRequirements {
     pub waits_for_all_in_flight: bool,
     /// Whether the next instruction waits for this one.
     pub next_waits: bool,
+    /// Whether the next instruction waits until this one has read its sources; the next branch if a uniform predicate guards this one.
+    pub reads_late: bool,
 }
 
 /// The rules for the control words of a target.
@@ -193,6 +195,7 @@ fn requirements(facts: &ControlFacts) -> Vec<OpcodeRequirements> {
         yields_with_stall_0: false,
         waits_for_all_in_flight: false,
         next_waits: false,
+        reads_late: false,
     };
     let mut all = vec![usual; Opcode::all().count()];
     let mut change =
@@ -209,6 +212,9 @@ fn requirements(facts: &ControlFacts) -> Vec<OpcodeRequirements> {
     }
     for mnemonic in facts.fences.iter() {
         change(mnemonic, &|requirements| requirements.next_waits = true);
+    }
+    for mnemonic in facts.late_readers.iter() {
+        change(mnemonic, &|requirements| requirements.reads_late = true);
     }
     all
 }
@@ -236,7 +242,7 @@ mod tests {
     fn sheet_mnemonics_are_opcodes() {
         for target in Target::all_with_machine_code() {
             let facts = &ControlRules::of(Model::of(target)).facts;
-            let lists = [&facts.open_stalls, &facts.settling, &facts.fences];
+            let lists = [&facts.open_stalls, &facts.settling, &facts.fences, &facts.late_readers];
             let named = lists.into_iter().flat_map(|list| list.iter()).chain(facts.least_stalls.iter().map(|(mnemonic, _)| mnemonic));
             for mnemonic in named {
                 assert!(Opcode::find(mnemonic).is_some(), "{target}: {mnemonic}");

@@ -198,6 +198,7 @@ macro_rules! control_facts {
             open_stalls: List<&'static str>, "Mnemonics with stall 0 and yield.";
             settling: List<&'static str>, "Mnemonics before which everything in flight is waited for.";
             fences: List<&'static str>, "Mnemonics that the next instruction waits for.";
+            late_readers: List<&'static str>, "Mnemonics whose sources the next instruction waits for, or the next branch if a uniform predicate guards them.";
             paced_units: List<&'static str>, "Units that a second instruction is kept away from while they are busy with the first.";
             paces: List<(&'static str, u32)>, "Cycles by rate, where a unit is slower than its rate says because a second one adds to that.";
             pace_cap: u32, "Cycles that it is kept away at most.";

@@ -61,6 +61,7 @@ pub fn describe_wait(wait: &Wait, second: &Instruction, first: &str) -> String {
         }
         WaitCause::ControlTransfer => format!("transfers control; waits for {what} {first}"),
         WaitCause::Fence => format!("waits for the fence {first}"),
+        WaitCause::LateReader => format!("a branch; waits for {what} {first}, which reads uniform registers late"),
         WaitCause::TensorLoads => format!("waits for {what} {first}, a load from tensor memory"),
         WaitCause::Acquire => format!("invalidates the L1 cache; waits for {what} {first}"),
         WaitCause::TooManyInFlight => format!("too many are in flight; waits for {what} {first}"),

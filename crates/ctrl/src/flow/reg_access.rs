@@ -109,6 +109,9 @@ pub struct InstAccesses {
     pub additional_waits: AdditionalWaits,
     /// Whether the next instruction has to wait until this one is complete, even without a register dependence.
     pub is_fence: bool,
+    /// Whether the next branch has to wait until this instruction has read its sources: behind it, other threads of the warp may write the
+    /// uniform registers that the instruction reads.
+    pub is_awaited_by_branches: bool,
     /// Whether the instruction is a load or atomic operation that an acquire has to wait for, even without a destination register.
     pub is_load: bool,
     /// Whether the instruction ends a group of asynchronous matrix products.
@@ -138,6 +141,7 @@ impl InstAccesses {
         let waits = model.waits(class);
         let wants = rules.requirements(instruction.opcode);
         let guard = instruction.guard;
+        let has_uniform_guard = guard.uniform && !guard.is_always();
         let mut inst_accesses = InstAccesses {
             class,
             opcode: instruction.opcode,
@@ -152,7 +156,9 @@ impl InstAccesses {
             can_set_write_barrier: instruction.may_set_write_barrier() && !instruction.opcode.is_warpgroup_product(),
             can_set_read_barrier: instruction.may_set_read_barrier() && !instruction.opcode.is_warpgroup_product(),
             additional_waits: additional_waits_of(instruction, wants.waits_for_all_in_flight),
-            is_fence: wants.next_waits || changes_shared_barrier(instruction),
+            // A uniform guard says that all threads of the warp are there, so that none of them writes the sources.
+            is_fence: wants.next_waits || changes_shared_barrier(instruction) || wants.reads_late && !has_uniform_guard,
+            is_awaited_by_branches: wants.reads_late && has_uniform_guard,
             is_load: LOADS_BEFORE_ACQUIRE.contains(&instruction.opcode),
             ends_group: ends_product_group(instruction),
             pinned: match instruction.opcode {

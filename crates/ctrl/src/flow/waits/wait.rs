@@ -23,6 +23,8 @@ pub enum WaitCause {
     ControlTransfer,
     /// The first instruction is a fence, which has to be complete before any later instruction.
     Fence,
+    /// The second instruction is a branch, and the first one reads uniform registers late.
+    LateReader,
     /// The second instruction invalidates a cache for an acquire, and the first is a load or an atomic operation.
     Acquire,
     /// The second instruction waits for all loads from tensor memory, and the first is such a load.

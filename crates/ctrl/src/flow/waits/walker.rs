@@ -1,7 +1,7 @@
 //! The walk over one block: keeps the set of instructions that may be in flight, and finds those that each instruction has to wait for.
 
 use oriole_hardware::{DependenceKind, Model};
-use oriole_isa::Opcode;
+use oriole_isa::{Effect, Opcode};
 use smallvec::SmallVec;
 
 use super::super::reg_access::{AdditionalWaits, InstAccesses, RegAccess, Register, latency_requirement};
@@ -109,6 +109,8 @@ pub(super) struct WaitWalker<'a> {
     exit_state: Vec<CarriedInst>,
     /// Whether the code has an acquire; without one, loads without a destination register are never waited for.
     has_acquires: bool,
+    /// Whether any instruction is awaited by branches ([`InstAccesses::is_awaited_by_branches`]).
+    has_late_readers: bool,
 }
 
 impl<'a> WaitWalker<'a> {
@@ -132,6 +134,7 @@ impl<'a> WaitWalker<'a> {
             issue_rank: 0,
             needed: Vec::new(),
             exit_state: Vec::new(),
+            has_late_readers: inst_accesses.iter().any(|inst| inst.is_awaited_by_branches),
             has_acquires: inst_accesses.iter().any(|inst| inst.additional_waits == AdditionalWaits::Loads),
         }
     }
@@ -209,6 +212,9 @@ impl<'a> WaitWalker<'a> {
         for id in std::mem::take(&mut self.fences) {
             self.require_event(id, WaitedEvent::Results, WaitCause::Fence);
             self.require_event(id, WaitedEvent::Reads, WaitCause::Fence);
+        }
+        if self.has_late_readers && inst_accesses.opcode.properties().effect == Effect::Control {
+            self.wait_for_late_readers();
         }
         match inst_accesses.additional_waits {
             AdditionalWaits::Nothing | AdditionalWaits::Groups(_) => {}
@@ -371,6 +377,18 @@ impl<'a> WaitWalker<'a> {
             let flight = self.tracked_insts[id as usize];
             if self.inst_accesses[flight.position as usize].completion_group == order && flight.issue_rank <= rank {
                 self.mark_done(id, WaitedEvent::Results);
+            }
+        }
+    }
+
+    /// Waits for the sources of instructions that read them late, before a branch.
+    fn wait_for_late_readers(&mut self) {
+        self.remove_done_insts();
+        for at in 0..self.maybe_in_flight.len() {
+            let id = self.maybe_in_flight[at];
+            let position = self.tracked_insts[id as usize].position as usize;
+            if self.inst_accesses[position].is_awaited_by_branches {
+                self.require_event(id, WaitedEvent::Reads, WaitCause::LateReader);
             }
         }
     }
