@@ -37,6 +37,7 @@ mod sparse;
 mod special;
 mod tensor;
 mod tensor_copy;
+mod tensor_map;
 mod tensor_modes;
 mod ty;
 mod variables;
@@ -85,6 +86,7 @@ pub fn all() -> Vec<Generated> {
         cluster::tests,
         tensor_copy::tests,
         tensor_modes::tests,
+        tensor_map::tests,
         copies::tests,
         warpgroup::tests,
         video::tests,
