@@ -6,6 +6,7 @@
 
 mod aggregate;
 mod approx;
+mod async_forms;
 mod atomics;
 mod barrier;
 mod barrier_apart;
@@ -83,6 +84,7 @@ pub fn all() -> Vec<Generated> {
         fragments::tests,
         bulk::tests,
         bulk_forms::tests,
+        async_forms::tests,
         cluster::tests,
         tensor_copy::tests,
         tensor_modes::tests,
