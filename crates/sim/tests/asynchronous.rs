@@ -25,7 +25,8 @@ fn changed(name: &str, changes: &[(&str, &str)]) -> Vec<FindingKind> {
     let header = text.find(".version").unwrap();
     let mut lines: Vec<&str> = text[..header].lines().collect();
     lines.retain(|line| line.starts_with("// kernel-test") || line.contains(": ") && !line.starts_with("// expect"));
-    let output = text[..header].lines().find(|line| line.starts_with("// expect")).unwrap().split(&[' ', ':'][..]).nth(2).unwrap().to_owned();
+    let output =
+        text[..header].lines().find(|line| line.starts_with("// expect")).unwrap().split(&[' ', ':'][..]).nth(2).unwrap().to_owned();
     let count: usize = {
         let parameter = lines.iter().find(|line| line.starts_with(&format!("// param {output}:"))).unwrap();
         parameter.split(&['[', ']'][..]).nth(1).unwrap().parse().unwrap()
@@ -145,7 +146,8 @@ fn a_buffer_that_is_stored_is_overwritten_after_the_wait() {
 #[test]
 fn a_wait_for_reads_does_not_wait_for_the_stores_to_global_memory() {
     let look = "ld.global.u32 %r5, [%out+8]; @%p1 st.global.u32 [%out+256], %r5;";
-    let body = |wait: &str| format!("sub.u64 %out, %out, 0; {FILL}{STORE}@%p1 cp.async.bulk.{wait} 0;\n{look}").replace("[%out+256]", "[%out+4]");
+    let body =
+        |wait: &str| format!("sub.u64 %out, %out, 0; {FILL}{STORE}@%p1 cp.async.bulk.{wait} 0;\n{look}").replace("[%out+256]", "[%out+4]");
     // The store to word 1 comes after the copy if that is complete, else the copy overwrites it.
     assert_eq!(run(&body("wait_group")).1[1], 2);
     assert_eq!(run(&body("wait_group.read")).1[1], 1);

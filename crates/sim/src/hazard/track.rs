@@ -366,7 +366,10 @@ impl<'a> Tracker<'a> {
                 let step = &steps[flight.step as usize];
                 let is_open = match entry.write {
                     true if step.results_wait => self.results_of(steps, flight) != Pending::Done,
-                    true => self.now - flight.issued < i64::from(self.model.max_need_by_port(DependenceKind::Waw, RegFile::General, entry.access.port)),
+                    true => {
+                        self.now - flight.issued
+                            < i64::from(self.model.max_need_by_port(DependenceKind::Waw, RegFile::General, entry.access.port))
+                    }
                     false => step.sources_wait && self.reads_of(steps, flight) != Pending::Done,
                 };
                 if is_open {

@@ -209,11 +209,7 @@ impl PtxAction {
     pub(crate) fn is_asynchronous(&self) -> bool {
         matches!(
             self,
-            PtxAction::CopyAsync(_)
-                | PtxAction::Bulk(_)
-                | PtxAction::StoreAsync(_)
-                | PtxAction::TensorCopy(_)
-                | PtxAction::GroupProduct(_)
+            PtxAction::CopyAsync(_) | PtxAction::Bulk(_) | PtxAction::StoreAsync(_) | PtxAction::TensorCopy(_) | PtxAction::GroupProduct(_)
         )
     }
 }

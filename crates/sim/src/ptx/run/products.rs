@@ -111,7 +111,8 @@ impl PtxWarp {
                 let access = SharedAccess { thread: self.thread(0), line, strong: false, is_write: false };
                 self.report_conflict(machine, block, 0, access, conflict);
             } else if let Some(write) = unordered {
-                let message = format!("reads shared memory at {start:#x}, which another thread writes in line {write} without a barrier between");
+                let message =
+                    format!("reads shared memory at {start:#x}, which another thread writes in line {write} without a barrier between");
                 machine.report(FindingKind::Race, block, self, 0, line, u64::from(write), message);
             }
             if let Some(store) = unfenced {

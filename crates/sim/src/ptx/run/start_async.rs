@@ -83,14 +83,7 @@ impl PtxWarp {
     }
 
     /// Records the end of an asynchronous access.
-    pub(super) fn end_access(
-        &self,
-        machine: &LaunchState<'_>,
-        block: &mut PtxBlock,
-        place: MemoryLocation,
-        bytes: usize,
-        is_write: bool,
-    ) {
+    pub(super) fn end_access(&self, machine: &LaunchState<'_>, block: &mut PtxBlock, place: MemoryLocation, bytes: usize, is_write: bool) {
         if let Some(races) = block.races.as_mut().filter(|_| place.space == PtxSpace::Shared) {
             let (rank, start) = machine.shared_place(place.address);
             races.end_async(rank, start as usize, bytes, is_write);
