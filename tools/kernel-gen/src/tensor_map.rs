@@ -28,11 +28,11 @@ struct Change {
 fn shape_fields(map: &TensorMap) -> Vec<(String, String)> {
     let mut fields = vec![("rank.b32".to_owned(), (map.sizes.len() - 1).to_string())];
     let Region::Box(box_sizes) = &map.region else { return fields };
-    for dimension in 0..map.sizes.len() {
+    for (dimension, ((&size, &box_size), &step)) in map.sizes.iter().zip(box_sizes).zip(&map.steps).enumerate() {
         let mut field = |name: &str, value: u64| fields.push((format!("{name}.b32"), format!("{dimension}, {value}")));
-        field("global_dim", map.sizes[dimension]);
-        field("box_dim", u64::from(box_sizes[dimension]));
-        field("element_stride", u64::from(map.steps[dimension]));
+        field("global_dim", size);
+        field("box_dim", box_size.into());
+        field("element_stride", step.into());
     }
     fields.extend(map.strides().iter().enumerate().map(|(number, stride)| ("global_stride.b64".to_owned(), format!("{number}, {stride}"))));
     fields

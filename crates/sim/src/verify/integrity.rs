@@ -22,7 +22,7 @@ use crate::hazard::Problem;
 use crate::hazard::flow::NextInsts;
 
 use super::completeness::report_hazards;
-use super::register_counts::{RegisterCounts, check_changes};
+use super::register_counts::{SectionRegisterCounts, check_changes};
 use super::section::INSTRUCTION_BYTES;
 use super::{FindingSink, Section};
 
@@ -102,7 +102,8 @@ fn registers(section: &Section<'_>, sink: &mut FindingSink) {
     let Some(declared) = section.register_count else { return };
     let most_requested = section.instructions().filter_map(|(_, instruction)| requested_registers(instruction)).max();
     let counts = most_requested.zip(section.code()).map(|(_, code)| {
-        let counts = RegisterCounts::compute(code, section.nexts(), &section.entry_numbers(), declared.try_into().unwrap_or(u16::MAX));
+        let counts =
+            SectionRegisterCounts::compute(code, section.nexts(), &section.entry_numbers(), declared.try_into().unwrap_or(u16::MAX));
         check_changes(code, &counts, sink);
         counts
     });

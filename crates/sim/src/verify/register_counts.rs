@@ -30,7 +30,7 @@ const PREDICATES: u8 = 8;
 
 /// A predicate whose value is known to depend on a request for registers only.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Condition {
+struct RequestCondition {
     /// Bit of the predicate in a [`Request`].
     bit: u16,
     /// Whether the condition is that the predicate is false.
@@ -56,7 +56,7 @@ impl Request {
     }
 
     /// Returns whether the request was granted, for a condition that holds; `None` if the condition does not tell.
-    fn outcome(self, condition: Condition) -> Option<bool> {
+    fn outcome(self, condition: RequestCondition) -> Option<bool> {
         let says = |set: u16| set >> condition.bit & 1 == 1;
         match (says(self.granted), says(self.refused)) {
             (true, _) => Some(!condition.is_negated),
@@ -81,7 +81,7 @@ impl CountState {
     }
 
     /// Returns the state where a condition holds.
-    fn given(self, condition: Option<Condition>) -> CountState {
+    fn given(self, condition: Option<RequestCondition>) -> CountState {
         let outcome = condition.zip(self.request).and_then(|(condition, request)| Some((request.outcome(condition)?, request.wanted)));
         match outcome {
             Some((true, wanted)) => CountState { count: wanted, request: None },
@@ -141,7 +141,7 @@ impl Request {
     fn value(self, operand: &Operand, is_granted: bool) -> Option<bool> {
         let value = match operand.value {
             OperandValue::Register(RegFile::Predicate | RegFile::UniformPredicate, None) => true,
-            _ => self.outcome(Condition { bit: written_predicate(operand)?, is_negated: false })? == is_granted,
+            _ => self.outcome(RequestCondition { bit: written_predicate(operand)?, is_negated: false })? == is_granted,
         };
         Some(value != operand.not)
     }
@@ -163,17 +163,17 @@ fn written_predicate(operand: &Operand) -> Option<u16> {
 }
 
 /// Returns the condition under which an instruction is executed; `None` if that is always or depends on more than one predicate.
-fn guard_of(instruction: &Instruction) -> Option<Condition> {
+fn guard_of(instruction: &Instruction) -> Option<RequestCondition> {
     let guard = instruction.guard;
     let base = if guard.uniform { PREDICATES } else { 0 };
-    let condition = Condition { bit: u16::from(base + guard.predicate), is_negated: guard.negated };
+    let condition = RequestCondition { bit: u16::from(base + guard.predicate), is_negated: guard.negated };
     (!guard.is_always()).then_some(condition)
 }
 
 /// Returns the condition under which a branch is taken; `None` if that is always or depends on more than one predicate.
-fn condition_of(branch: &Instruction) -> Option<Condition> {
+fn condition_of(branch: &Instruction) -> Option<RequestCondition> {
     let mut tested =
-        branch.operands.iter().filter_map(|operand| Some(Condition { bit: written_predicate(operand)?, is_negated: operand.not }));
+        branch.operands.iter().filter_map(|operand| Some(RequestCondition { bit: written_predicate(operand)?, is_negated: operand.not }));
     match (guard_of(branch), tested.next()) {
         (guard, None) => guard,
         (None, operand) => operand,
@@ -181,20 +181,20 @@ fn condition_of(branch: &Instruction) -> Option<Condition> {
     }
 }
 
-impl Condition {
-    fn negated(self) -> Condition {
-        Condition { is_negated: !self.is_negated, ..self }
+impl RequestCondition {
+    fn negated(self) -> RequestCondition {
+        RequestCondition { is_negated: !self.is_negated, ..self }
     }
 }
 
 /// The result of the analysis: for each instruction the number of registers that it may use; `None` if no path reaches it.
-pub(super) struct RegisterCounts {
+pub(super) struct SectionRegisterCounts {
     states: Vec<Option<CountState>>,
 }
 
-impl RegisterCounts {
+impl SectionRegisterCounts {
     /// Computes the counts of a section whose functions start at `entries`, with `initial` registers.
-    pub(super) fn compute(code: &[Instruction], nexts: &[NextInsts], entries: &[usize], initial: u16) -> RegisterCounts {
+    pub(super) fn compute(code: &[Instruction], nexts: &[NextInsts], entries: &[usize], initial: u16) -> SectionRegisterCounts {
         let called: BTreeSet<usize> =
             nexts.iter().filter_map(|next| if let NextInsts::Call { target, .. } = next { *target } else { None }).collect();
         let mut states: Vec<Option<CountState>> = vec![None; code.len()];
@@ -217,7 +217,7 @@ impl RegisterCounts {
             match &nexts[number] {
                 // An instruction that goes on to the next one may have ended the threads for which its guard holds.
                 NextInsts::FallThrough if instruction.opcode == Opcode::EXIT => {
-                    go(number + 1, after.given(guard_of(instruction).map(Condition::negated)));
+                    go(number + 1, after.given(guard_of(instruction).map(RequestCondition::negated)));
                 }
                 NextInsts::FallThrough => go(number + 1, after),
                 NextInsts::To(targets) => {
@@ -228,7 +228,7 @@ impl RegisterCounts {
                         _ => (None, &targets[..]),
                     };
                     taken.iter().for_each(|&target| go(target, after.given(condition)));
-                    fall_through.into_iter().for_each(|next| go(next, after.given(condition.map(Condition::negated))));
+                    fall_through.into_iter().for_each(|next| go(next, after.given(condition.map(RequestCondition::negated))));
                 }
                 NextInsts::Call { target, .. } => {
                     let called = CountState { request: None, ..after };
@@ -242,7 +242,7 @@ impl RegisterCounts {
                 }
             }
         }
-        RegisterCounts { states }
+        SectionRegisterCounts { states }
     }
 
     /// Returns the number of registers that the warp has where it executes an instruction; `None` if no path reaches the instruction.
@@ -253,7 +253,7 @@ impl RegisterCounts {
 }
 
 /// Reports changes of the number of registers in the wrong direction; the hardware does not define what they do.
-pub(super) fn check_changes(code: &[Instruction], counts: &RegisterCounts, sink: &mut FindingSink) {
+pub(super) fn check_changes(code: &[Instruction], counts: &SectionRegisterCounts, sink: &mut FindingSink) {
     for (number, instruction) in code.iter().enumerate() {
         let (Some(wanted), Some(count)) = (requested_registers(instruction), counts.at(number, instruction)) else { continue };
         let is_request = instruction.operands.first().is_some_and(|first| matches!(first.value, OperandValue::Register(..)));
