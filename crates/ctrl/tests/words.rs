@@ -162,3 +162,10 @@ fn parts_of_a_stall_name_the_instruction_that_must_wait() {
     // The guard needs 13 cycles, of which at least one passes after each of the two instructions.
     assert!(guarded.cycles >= 9 && guarded.cycles <= 11, "{guarded:?}");
 }
+
+/// `DEPBAR` with a set of scoreboards does not see one that the instruction directly before it sets.
+#[test]
+fn a_wait_for_a_set_of_scoreboards_sees_all_of_them() {
+    let lines = ["LDG.E R4, desc[UR4][R2.64]", "DEPBAR {5,4,3,2,1,0}", "FADD R5, R4, R4", "EXIT"];
+    assert_eq!(words(&lines)[0].stall, 2);
+}

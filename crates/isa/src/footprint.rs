@@ -65,14 +65,22 @@ pub type Accesses = SmallVec<[Access; 8]>;
 /// Number of general registers that the hardware allocates to each thread in addition to those that instructions name.
 pub const HIDDEN_REGISTERS: u32 = 2;
 
+/// Returns the number of registers that a warp keeps or requests at an instruction (`USETMAXREG`), including the hidden ones; `None` for other
+/// instructions.
+pub fn requested_registers(instruction: &Instruction) -> Option<u16> {
+    if instruction.opcode != Opcode::USETMAXREG {
+        return None;
+    }
+    instruction.operands.iter().find_map(|operand| match operand.value {
+        OperandValue::Integer(count) => u16::try_from(count).ok(),
+        _ => None,
+    })
+}
+
 /// Returns the general registers that a warp gives up at an instruction (`USETMAXREG.DEALLOC`); none for other instructions.
 pub fn released_registers(instruction: &Instruction) -> std::ops::Range<u16> {
-    let is_release =
-        instruction.opcode == Opcode::USETMAXREG && instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".DEALLOC");
-    let kept = instruction.operands.iter().find_map(|operand| match operand.value {
-        OperandValue::Integer(count) if is_release => u16::try_from(count).ok(),
-        _ => None,
-    });
+    let is_release = instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".DEALLOC");
+    let kept = requested_registers(instruction).filter(|_| is_release);
     kept.map_or(0..0, |kept| kept.saturating_sub(HIDDEN_REGISTERS as u16)..size(RegFile::General))
 }
 

@@ -41,7 +41,7 @@ mod widths;
 
 pub use control::Control;
 pub use decode::{decode, form_of};
-pub use footprint::{Access, AccessPlace, Accesses, HIDDEN_REGISTERS, accesses, released_registers};
+pub use footprint::{Access, AccessPlace, Accesses, HIDDEN_REGISTERS, accesses, released_registers, requested_registers};
 pub use instruction::{Address, AddressPart, AddressRegister, BranchNumber, InstGuard, Instruction, Operand, OperandValue, Symbols};
 pub use launch::{ClusterLaunch, LaunchLayout, LaunchWord, ReservedShared};
 pub use layout::{SMALL_PARAMETER_BYTES, SharedWindow, SystemLayout, TextureHandle};

@@ -1,6 +1,6 @@
 //! Tests of the interpreter's thread model: divergence, forward progress, synchronization, calls, printing.
 
-use oriole_sim::ptx::{PtxError, PtxOptions, PtxProgram, PtxReport};
+use oriole_sim::ptx::{FindingKind, PtxError, PtxOptions, PtxProgram, PtxReport};
 use oriole_sim::{GlobalMemory, Launch};
 
 struct Run {
@@ -11,6 +11,14 @@ struct Run {
 /// Runs a kernel `k` with one buffer of 256 zero words. The run must have no findings.
 #[track_caller]
 fn run(declarations: &str, body: &str, threads: u32, blocks: u32) -> Run {
+    let outcome = run_with_findings(declarations, body, threads, blocks);
+    assert!(outcome.report.findings.is_empty(), "{}", outcome.report.findings[0]);
+    outcome
+}
+
+/// Runs a kernel like [`run`], which may have findings.
+#[track_caller]
+fn run_with_findings(declarations: &str, body: &str, threads: u32, blocks: u32) -> Run {
     let text = format!(
         ".version 8.5\n.target sm_90\n.address_size 64\n{declarations}\n.visible .entry k(.param .u64 out)\n{{\n\
          .reg .pred %p<9>; .reg .b32 %r<19>; .reg .b64 %rd<19>; .reg .u64 %out, %at; .reg .u32 %t, %b;\n\
@@ -25,7 +33,6 @@ fn run(declarations: &str, body: &str, threads: u32, blocks: u32) -> Run {
     let launch = Launch { kernel: "k".into(), grid: [blocks, 1, 1], block: [threads, 1, 1], cluster: None, shared_bytes: 0, arguments };
     let options = PtxOptions { most_steps: 50_000_000, ..PtxOptions::default() };
     let report = program.load(&mut memory).run(&launch, &mut memory, &options).unwrap_or_else(|error| panic!("{error}"));
-    assert!(report.findings.is_empty(), "{}", report.findings[0]);
     let bytes = memory.contents(out).unwrap();
     Run { words: bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect(), report }
 }
@@ -117,10 +124,13 @@ fn copies_happen_when_they_are_waited_for() {
                 cp.async.ca.shared.global [%r2], [%at], 4;\ncp.async.commit_group;\n\
                 cp.async.ca.shared.global [%r2+128], [%at], 4, %r4;\ncp.async.commit_group;\n";
     let read = "ld.shared.u32 %r5, [%r2];\nld.shared.u32 %r6, [%r2+128];\nmad.lo.u32 %r5, %r5, 1000, %r6;\nst.global.u32 [%at], %r5;";
-    let words = |wait: &str| run(area, &format!("{copy}{wait}{read}"), 32, 1).words;
-    assert_eq!(words("")[..32], [7008; 32]);
-    let first = words("cp.async.wait_group 1;\n");
-    let all = words("cp.async.wait_all;\n");
+    let outcome = |wait: &str| run_with_findings(area, &format!("{copy}{wait}{read}"), 32, 1);
+    // Without a wait for a copy the old contents are read, which is reported.
+    let [none, first, all] = ["", "cp.async.wait_group 1;\n", "cp.async.wait_all;\n"].map(outcome);
+    let is_reported = |one: &Run| one.report.findings.iter().any(|finding| finding.kind == FindingKind::AsyncAccess);
+    assert_eq!([&none, &first, &all].map(is_reported), [true, true, false]);
+    let [none, first, all] = [none.words, first.words, all.words];
+    assert_eq!(none[..32], [7008; 32]);
     for thread in 0..32_u32 {
         let value = 100 + thread;
         assert_eq!(first[thread as usize], 1000 * value + 8);

@@ -6,6 +6,7 @@
 
 mod aggregate;
 mod approx;
+mod async_forms;
 mod atomics;
 mod barrier;
 mod barrier_apart;
@@ -37,6 +38,7 @@ mod sparse;
 mod special;
 mod tensor;
 mod tensor_copy;
+mod tensor_map;
 mod tensor_modes;
 mod ty;
 mod variables;
@@ -82,9 +84,11 @@ pub fn all() -> Vec<Generated> {
         fragments::tests,
         bulk::tests,
         bulk_forms::tests,
+        async_forms::tests,
         cluster::tests,
         tensor_copy::tests,
         tensor_modes::tests,
+        tensor_map::tests,
         copies::tests,
         warpgroup::tests,
         video::tests,

@@ -12,20 +12,20 @@ use crate::ty::{BF16, F16, F32, F64, S32, S64, Ty, U32, U64};
 
 const FAMILY: &str = "tma";
 /// Words of shared memory that a load test compares.
-const AREA_WORDS: usize = 1024;
+pub(crate) const AREA_WORDS: usize = 1024;
 /// What these words are before the load.
-const UNTOUCHED: u64 = 0xeeee_eeee;
+pub(crate) const UNTOUCHED: u64 = 0xeeee_eeee;
 
 /// A map, the coordinates of a copy, and its offsets.
-struct Case {
-    name: &'static str,
-    map: TensorMap,
-    at: &'static [i32],
-    offsets: &'static [u32],
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) map: TensorMap,
+    pub(crate) at: &'static [i32],
+    pub(crate) offsets: &'static [u32],
 }
 
 /// Shorthand for a case with boxes of words.
-fn boxes(name: &'static str, sizes: &[u64], box_sizes: &[u32], at: &'static [i32]) -> Case {
+pub(crate) fn boxes(name: &'static str, sizes: &[u64], box_sizes: &[u32], at: &'static [i32]) -> Case {
     Case { name, map: TensorMap::of_boxes(Element::U32, sizes, box_sizes, "a"), at, offsets: &[] }
 }
 
@@ -43,27 +43,27 @@ fn columns(
 }
 
 impl Case {
-    fn swizzle(mut self, bytes: u32) -> Case {
+    pub(crate) fn swizzle(mut self, bytes: u32) -> Case {
         self.map.swizzle = bytes;
         self
     }
 
-    fn interleave(mut self, bytes: u32) -> Case {
+    pub(crate) fn interleave(mut self, bytes: u32) -> Case {
         self.map.interleave = bytes;
         self
     }
 
-    fn steps(mut self, steps: &[u32]) -> Case {
+    pub(crate) fn steps(mut self, steps: &[u32]) -> Case {
         self.map.steps = steps.to_vec();
         self
     }
 
-    fn element(mut self, element: Element) -> Case {
+    pub(crate) fn element(mut self, element: Element) -> Case {
         self.map.element = element;
         self
     }
 
-    fn nan(mut self, element: Element) -> Case {
+    pub(crate) fn nan(mut self, element: Element) -> Case {
         self.map.fills_with_nan = true;
         self.element(element)
     }
@@ -132,7 +132,7 @@ fn store_cases() -> Vec<Case> {
 }
 
 /// A byte of shared memory that a copy moves: its offset there, and its offset in the tensor, if it is inside.
-type Moved = Vec<(usize, Option<usize>)>;
+pub(crate) type Moved = Vec<(usize, Option<usize>)>;
 
 impl Case {
     /// Returns the bytes of a pixel slice or element.
@@ -193,7 +193,7 @@ impl Case {
     }
 
     /// Returns the bytes that the copy moves.
-    fn moved(&self) -> Moved {
+    pub(crate) fn moved(&self) -> Moved {
         let unit = self.unit();
         let group = (self.map.swizzle as usize / 16).max(1);
         let mut strides = vec![unit];
@@ -223,7 +223,7 @@ impl Case {
     }
 
     /// Returns the coordinates as a list of operands.
-    fn coordinates(&self) -> String {
+    pub(crate) fn coordinates(&self) -> String {
         list(self.at)
     }
 }
@@ -239,19 +239,19 @@ pub fn tests() -> Vec<Generated> {
     tests
 }
 
-fn fill() -> Fill {
+pub(crate) fn fill() -> Fill {
     Fill::all(Source::Random { seed: 137 })
 }
 
-fn bytes_of(words: &[u64]) -> Vec<u8> {
+pub(crate) fn bytes_of(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|&word| (word as u32).to_le_bytes()).collect()
 }
 
-fn words_of(bytes: &[u8]) -> Vec<u64> {
+pub(crate) fn words_of(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(4).map(|word| word.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))).collect()
 }
 
-fn kernel(name: String, about: &str, threads: usize) -> Kernel {
+pub(crate) fn kernel(name: String, about: &str, threads: usize) -> Kernel {
     Kernel::new(FAMILY, name, about)
         .platform("8.3", "sm_90")
         .shape([1, 1, 1], [threads as u32, 1, 1])

@@ -116,6 +116,8 @@ pub struct InstAccesses {
     pub is_load: bool,
     /// Whether the instruction ends a group of asynchronous matrix products.
     pub ends_group: bool,
+    /// The set of scoreboards that a `DEPBAR` names and waits for, as a bit mask, in addition to its wait mask.
+    pub also_waits: u8,
     /// Which of the instruction's two scoreboards, if any, cannot be chosen, because the code itself names it.
     pub pinned: PinnedScoreboard,
     /// The in-order group of the instruction, whose members finish in the order of issue; `None` if it belongs to no group.
@@ -161,6 +163,7 @@ impl InstAccesses {
             is_awaited_by_branches: wants.reads_late && has_uniform_guard,
             is_load: LOADS_BEFORE_ACQUIRE.contains(&instruction.opcode),
             ends_group: ends_product_group(instruction),
+            also_waits: scoreboard_set_of(instruction),
             pinned: match instruction.opcode {
                 Opcode::LDGDEPBAR => PinnedScoreboard::Write,
                 Opcode::UTMACMDFLUSH => PinnedScoreboard::Read,
@@ -319,6 +322,15 @@ fn additional_waits_of(instruction: &Instruction, waits_for_all: bool) -> Additi
         }
         _ => AdditionalWaits::Nothing,
     }
+}
+
+/// Returns the set of scoreboards that a `DEPBAR` waits for, as a bit mask.
+fn scoreboard_set_of(instruction: &Instruction) -> u8 {
+    let set = instruction.operands.iter().find_map(|operand| match operand.value {
+        OperandValue::Set(bits) if instruction.opcode == Opcode::DEPBAR => Some(bits as u8),
+        _ => None,
+    });
+    set.unwrap_or(0)
 }
 
 /// Returns whether an instruction is an asynchronous matrix product that ends a group: it names `gsb0`.

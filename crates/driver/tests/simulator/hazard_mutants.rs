@@ -29,6 +29,7 @@ enum Kind {
     Ignored,
     Counted(u8),
     Unfenced(HazardRegister),
+    Released(HazardRegister),
     Note,
 }
 
@@ -42,6 +43,7 @@ fn kind(problem: &Problem) -> Kind {
         Problem::StallIgnored { .. } => Kind::Ignored,
         Problem::CountOutOfOrder { scoreboard } => Kind::Counted(scoreboard),
         Problem::OpenAtFence { register } => Kind::Unfenced(register),
+        Problem::ReleasedInFlight { register, .. } => Kind::Released(register),
         Problem::PendingAtExit { .. } => Kind::Note,
         Problem::NeverSet { .. } => Kind::Note,
     }

@@ -491,12 +491,59 @@ fn integrity_cases() -> Vec<Case> {
     list
 }
 
+/// Changes of a kernel whose warpgroups exchange registers: one keeps 24, the others have 240.
+fn register_count_cases() -> Vec<Case> {
+    let count = |nth: usize, count: i64| {
+        move |subject: &mut Subject| {
+            let number = subject.find(Opcode::USETMAXREG, nth);
+            subject.instruction(number, |mut change| {
+                let is_count = |operand: &&mut Operand| matches!(operand.value, OperandValue::Integer(_));
+                change.operands.iter_mut().find(is_count).expect("a number").value = OperandValue::Integer(count);
+                change
+            });
+        }
+    };
+    // The branch that repeats the request: without it, code goes on with a request that may have been refused.
+    let untested = |subject: &mut Subject| {
+        let request = requests(subject)[0];
+        let words = subject.words();
+        let opcode = |number: usize| decode(words[number], subject.target).expect("known").opcode;
+        let branch = (request..words.len()).find(|&number| opcode(number) == Opcode::BRA).expect("a branch");
+        subject.text(branch, "NOP");
+    };
+    let request = |wanted: bool| {
+        let subject = Subject::compiled("tests/kernels/registers/by_warpgroup.ptx");
+        let first = subject.find(Opcode::USETMAXREG, 0);
+        usize::from(requests(&subject).contains(&first) != wanted)
+    };
+    use Verifier::Integrity;
+    cases(
+        &Subject::compiled("tests/kernels/registers/by_warpgroup.ptx"),
+        vec![
+            ("a request that is too small", Integrity, "registers", Box::new(count(request(true), 200))),
+            ("a request that is not tested", Integrity, "registers", Box::new(untested)),
+            ("a request for fewer registers", Integrity, "register-change", Box::new(count(request(true), 24))),
+            ("a release that keeps too many", Integrity, "register-change", Box::new(count(request(false), 240))),
+        ],
+    )
+}
+
+/// Returns the indices of the instructions that request registers.
+fn requests(subject: &Subject) -> Vec<usize> {
+    let is_request = |word: &u128| {
+        let instruction = decode(*word, subject.target).expect("known");
+        instruction.opcode == Opcode::USETMAXREG && instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".TRY_ALLOC")
+    };
+    subject.words().iter().enumerate().filter(|(_, word)| is_request(word)).map(|(number, _)| number).collect()
+}
+
 #[test]
 fn each_verifier_finds_its_faults() {
-    let lists = [bound_cases(), index_cases(), wait_cases(), completeness_cases(), format_cases(), yield_cases(), integrity_cases()];
+    let own = [bound_cases(), index_cases(), wait_cases(), completeness_cases(), format_cases(), yield_cases(), integrity_cases()];
+    let lists = own.into_iter().chain([register_count_cases()]);
     let mut wrong = Vec::new();
     let mut counts: BTreeMap<Verifier, usize> = BTreeMap::new();
-    for (name, verifier, kind, subject) in lists.into_iter().flatten() {
+    for (name, verifier, kind, subject) in lists.flatten() {
         let found = subject.found();
         if !found.contains(&(verifier, kind)) {
             wrong.push(format!("{name}: {verifier} {kind} is not among {found:?}"));

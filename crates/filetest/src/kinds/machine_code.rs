@@ -86,7 +86,7 @@ pub fn assembled(file: &TestFile, target: Target, test: Option<&KernelTest>) -> 
     let (parameters, parameter_bytes) = parameters(test);
     let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let kernel = Function {
-        registers: REGISTERS,
+        registers: file.options.initial_registers.and_then(|count| count.try_into().ok()).unwrap_or(REGISTERS),
         attributes: kernel_attributes(&traits, &parameters, vec![Attribute::words(AttributeCode::EXIT_INSTR_OFFSETS, exits)]),
         parameter_bytes,
         shared: Some(Shared { size: SHARED_BYTES, alignment: 16, variables: Vec::new() }),

@@ -36,7 +36,7 @@ fn action(kind: &TestKind, syntax: Syntax) -> Option<(Action, &'static [&'static
         ("roundtrip", Syntax::Ptx) => (list(round_trip::ptx, false), &[]),
         ("roundtrip", Syntax::Sass) => (list(round_trip::sass, true), &[]),
         ("verify", Syntax::Ori) => (Action::Inline(verify_ir::run), &[]),
-        ("verify", Syntax::Sass) => (list(machine_code::verify, true), &[]),
+        ("verify", Syntax::Sass) => (list(machine_code::verify, true), &["initial_registers"]),
         ("ssa" | "control_flow" | "loops" | "liveness" | "uniformity" | "uniformity_in_one_dimension", Syntax::Ori) => {
             (list(analyses::run, false), &[])
         }

@@ -66,6 +66,9 @@ pub enum Problem {
     PendingAtExit { register: HazardRegister },
     /// A matrix product of a warpgroup uses a register whose earlier access was not complete at the fence (`WARPGROUP.ARRIVE`) before it.
     OpenAtFence { register: HazardRegister },
+    /// The warp gives up a register (`USETMAXREG.DEALLOC`) that the first instruction may still write or read: the register may belong to
+    /// another warp by then.
+    ReleasedInFlight { kind: Dependence, register: HazardRegister },
     /// A stall of 12 or more cycles without yield; the hardware stalls only one or two cycles.
     StallIgnored { stall: u8 },
 }
@@ -94,7 +97,7 @@ impl Problem {
 pub enum Dependence {
     /// The second reads a register that the first writes.
     ReadAfterWrite,
-    /// The second writes a register that the first reads.
+    /// The second writes a register that the first reads, or gives it up.
     WriteAfterRead,
     /// The second writes a register that the first writes.
     WriteAfterWrite,
@@ -166,6 +169,10 @@ impl std::fmt::Display for Problem {
             Problem::PendingAtExit { register } => write!(f, "leaves to other code while {register} may still be written"),
             Problem::OpenAtFence { register } => {
                 write!(f, "uses {register}, whose earlier access was not complete at the fence of the product")
+            }
+            Problem::ReleasedInFlight { kind, register } => {
+                let done = if *kind == Dependence::WriteAfterRead { "read" } else { "written" };
+                write!(f, "gives up {register}, which may still be {done}")
             }
             Problem::StallIgnored { stall } => write!(f, "stalls {stall} cycles without yield, which the hardware does not do"),
         }

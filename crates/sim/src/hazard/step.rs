@@ -1,7 +1,7 @@
 //! Reduces an instruction to the facts that the hazard check needs: register accesses, scoreboards, in-order groups, reuse.
 
 use oriole_hardware::{Classes, ControlRules, Model, Port, SchedClass};
-use oriole_isa::{AccessPlace, Control, Instruction, Opcode, Operand, OperandValue, RegFile, accesses};
+use oriole_isa::{AccessPlace, Control, Instruction, Opcode, Operand, OperandValue, RegFile, accesses, released_registers};
 use smallvec::SmallVec;
 
 use super::HazardRegister;
@@ -50,6 +50,8 @@ pub struct HazardStep {
     pub ends: bool,
     /// Its part in matrix products of a warpgroup.
     pub warpgroup: Option<WarpgroupRole>,
+    /// Numbers of the general registers that the warp gives up, which may belong to another warp at once.
+    pub releases: std::ops::Range<u16>,
 }
 
 /// The part of an instruction in matrix products of a warpgroup.
@@ -88,6 +90,7 @@ impl HazardStep {
             cached: cached(instruction, class, ControlRules::of(model)),
             ends: instruction.opcode == Opcode::EXIT && !instruction.operands.iter().any(is_condition),
             warpgroup: warpgroup_role(instruction),
+            releases: released_registers(instruction),
         };
         for access in accesses(instruction) {
             for (part, number) in access.registers().enumerate() {

@@ -33,7 +33,7 @@ use super::lanes::{ALL, Mask, Pauses};
 use super::reuse::{self, ReuseCacheContents};
 use super::signals::ScoreboardSets;
 use super::step::{HazardAccess, HazardStep, WarpgroupRole};
-use super::{HazardFinding, HazardRegister, Problem, REGISTERS};
+use super::{Dependence, HazardFinding, HazardRegister, Problem, REGISTERS};
 
 /// Upper bound of all fixed latencies, in cycles: older instructions of fixed latency are no longer in flight.
 pub(super) const MAX_FIXED_LATENCY: i64 = 64;
@@ -287,6 +287,7 @@ impl<'a> Tracker<'a> {
         for access in &step.writes {
             self.check_conflicts(steps, number, *access, true, active, report);
         }
+        self.check_released(steps, number, report);
         match step.warpgroup {
             Some(WarpgroupRole::Fence) => self.note_open_accesses(steps),
             Some(WarpgroupRole::Product) => self.check_fence(step, number, report),
@@ -352,6 +353,30 @@ impl<'a> Tracker<'a> {
             let open = self.open_at_fence[start..].iter().take_while(|open| open.register == register);
             if let Some(first) = open.into_iter().find(|open| is_written || open.is_write) {
                 report(HazardFinding { second: number, first: first.step as usize, problem: Problem::OpenAtFence { register } });
+            }
+        }
+    }
+
+    /// Reports accesses in flight to registers that the warp gives up. A result of fixed latency counts until any instruction could overwrite it.
+    fn check_released(&self, steps: &[HazardStep], number: usize, report: &mut dyn FnMut(HazardFinding)) {
+        let registers = steps[number].releases.clone().filter_map(|number| HazardRegister::new(RegFile::General, number));
+        for register in registers {
+            for entry in &self.entries[usize::from(register.0)] {
+                let flight = &self.in_flight[entry.flight as usize];
+                let step = &steps[flight.step as usize];
+                let is_open = match entry.write {
+                    true if step.results_wait => self.results_of(steps, flight) != Pending::Done,
+                    true => {
+                        self.now - flight.issued
+                            < i64::from(self.model.max_need_by_port(DependenceKind::Waw, RegFile::General, entry.access.port))
+                    }
+                    false => step.sources_wait && self.reads_of(steps, flight) != Pending::Done,
+                };
+                if is_open {
+                    let kind = if entry.write { Dependence::ReadAfterWrite } else { Dependence::WriteAfterRead };
+                    let problem = Problem::ReleasedInFlight { kind, register };
+                    report(HazardFinding { second: number, first: flight.step as usize, problem });
+                }
             }
         }
     }

@@ -19,6 +19,12 @@ pub enum FindingKind {
     Deadlock,
     /// Two threads access the same byte of shared memory, at least one writes, and nothing orders the accesses.
     Race,
+    /// An access to shared memory that an asynchronous copy or matrix product may still read or write.
+    AsyncAccess,
+    /// An asynchronous operation reads a store of a thread that no proxy fence makes visible to it.
+    MissingProxyFence,
+    /// An access to a register that an asynchronous matrix product may still read or write.
+    RegisterInFlight,
     /// `trap`, `brkpt` or a failed assertion.
     Trap,
     /// A call of an address that is not a function, or with the wrong parameters.
@@ -42,6 +48,9 @@ impl FindingKind {
             FindingKind::DivergentBarrier => "divergent barrier",
             FindingKind::Deadlock => "deadlock",
             FindingKind::Race => "data race",
+            FindingKind::AsyncAccess => "access during an asynchronous operation",
+            FindingKind::MissingProxyFence => "missing proxy fence",
+            FindingKind::RegisterInFlight => "register in flight",
             FindingKind::Trap => "trap",
             FindingKind::BadCall => "bad call",
             FindingKind::BadOperand => "bad operand",

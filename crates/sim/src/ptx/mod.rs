@@ -40,9 +40,10 @@
 //!
 //! **Memory** is sequentially consistent: threads take turns, and each sees all earlier writes. The additional outcomes of weaker orders
 //! are not explored, but a program that depends on them has data races. Asynchronous copies are performed as late as allowed
-//! (`run/copy.rs`).
+//! (`run/copy.rs`). While an asynchronous copy or a matrix product of a warpgroup is in flight, accesses to its memory and registers are
+//! reported, and so are stores that no proxy fence makes visible to it (`run/races/asynchronous.rs`, `run/products.rs`).
 //!
-//! **Not supported**: tensor copies other than whole boxes (`.tile`), `tensormap`, `tcgen05`, scaled `mma`, `multimem`, textures by
+//! **Not supported**: tensor copies that gather or scatter rows or have `.im2col::w`, `tcgen05`, scaled `mma`, `multimem`, textures by
 //! reference, stochastic rounding and `fma.oob`. `tests/ptx_coverage.rs` has the list.
 //!
 //! **Where the manual leaves a choice**, the interpreter does what hardware is likely to do: integer division by zero gives all ones,
@@ -71,7 +72,7 @@ use crate::memory::GlobalMemory;
 pub struct PtxOptions {
     /// Report uses of uninitialized values.
     pub undefined_values: bool,
-    /// Report data races in shared memory.
+    /// Report data races in shared memory, and asynchronous accesses that are too early.
     pub races: bool,
     /// Warp steps after which the run is stopped.
     pub most_steps: u64,

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use super::finding::PtxError;
 use crate::image::{OutsideAccess, SurfaceReduction, SurfaceUnit};
 use crate::sampling::Geometry;
-use crate::tensor_map::ReductionOperation;
+use crate::tensor_map::{MapField, ReductionOperation};
 
 pub(crate) use matrix::{
     AccumulatorType, Element, FragmentMove, GroupMatrix, GroupProduct, MatrixKind, MatrixRole, MatrixTransfer, Mma, PtxSparsity, QuadMma,
@@ -145,14 +145,25 @@ pub(crate) enum PtxAction {
     ClusterBarrier(PtxClusterBarrier),
     /// Makes a group of the bulk copies so far.
     CommitBulk,
-    /// Waits for all groups of bulk copies except the last `all_but` ones.
+    /// Waits for all groups of bulk copies except the last `all_but` ones, or only until they have read their sources.
     WaitBulk {
         all_but: u32,
+        only_reads: bool,
     },
+    /// Makes a group of the matrix products of a warpgroup so far.
+    CommitProducts,
+    /// Waits for all groups of matrix products except the last `all_but` ones.
+    WaitProducts {
+        all_but: u32,
+    },
+    ReplaceMapField(Box<ReplaceMapField>),
+    CopyMap(Box<CopyMap>),
     /// Prefetches and similar hints; the address is not even checked.
     Nothing,
-    /// Orders memory; only the race checker uses it.
-    Fence,
+    /// Orders memory, or makes stores visible to asynchronous operations; only the race checker uses it.
+    Fence {
+        is_for_async: bool,
+    },
     /// Lets other threads run (`nanosleep`).
     Yield,
     /// Jumps to the instruction with this index.
@@ -191,6 +202,29 @@ pub(crate) enum PtxAction {
     StackRestore {
         source: PtxSource,
     },
+}
+
+impl PtxAction {
+    /// Returns whether an instruction starts asynchronous accesses to memory.
+    pub(crate) fn is_asynchronous(&self) -> bool {
+        matches!(
+            self,
+            PtxAction::CopyAsync(_) | PtxAction::Bulk(_) | PtxAction::StoreAsync(_) | PtxAction::TensorCopy(_) | PtxAction::GroupProduct(_)
+        )
+    }
+}
+
+/// `tensormap.replace`
+pub(crate) struct ReplaceMapField {
+    pub(crate) map: PtxAddress,
+    pub(crate) field: MapField,
+    pub(crate) value: PtxSource,
+}
+
+/// `tensormap.cp_fenceproxy`
+pub(crate) struct CopyMap {
+    pub(crate) to: PtxAddress,
+    pub(crate) from: PtxAddress,
 }
 
 /// The memory space of an access.

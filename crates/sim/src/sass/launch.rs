@@ -1,11 +1,10 @@
 //! Prepares a launch like the driver: fills the constant banks with parameters and launch dimensions, and sizes local and shared memory.
 
-use oriole_isa::{LaunchLayout, LaunchWord, ReservedShared, SharedWindow, SystemLayout, Target};
+use oriole_isa::{LaunchLayout, LaunchWord, ReservedShared, SharedWindow, SystemLayout, Target, requested_registers};
 
 use super::constants::{BANK_BYTES, ConstantBanks};
 use super::fault::{ErrorKind, SassError};
 use super::load::{Code, Kernel};
-use super::register_pool::requested_registers;
 use super::world::Map;
 use crate::Launch;
 

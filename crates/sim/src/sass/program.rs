@@ -72,7 +72,7 @@ impl<'c> SassProgram<'c> {
             program.push(PredicateSource::TRUE, Action::Flow(back), None);
         }
         let instructions = || program.sources.iter().map(|source| source.map(|source| source.instruction));
-        if instructions().flatten().any(|instruction| register_pool::requested_registers(instruction).is_some()) {
+        if instructions().flatten().any(|instruction| oriole_isa::requested_registers(instruction).is_some()) {
             let needed = instructions().map(|instruction| instruction.map_or(0, register_pool::needed_registers)).collect();
             program.needed_registers = Some(needed);
         }

@@ -4,7 +4,7 @@
 //! pool; `USETMAXREG.TRY_ALLOC` takes registers from it, or does nothing if there are too few. All threads of a warp execute it together.
 //! An instruction that names a register that its warp does not have is an error.
 
-use oriole_isa::{Instruction, Opcode, OperandValue, RegFile, accesses};
+use oriole_isa::{Instruction, Opcode, RegFile, accesses, requested_registers};
 
 use super::flow::Flow;
 use super::site::Site;
@@ -32,18 +32,6 @@ fn change(site: &Site<'_>) -> Built {
     }
     let is_granted = site.operands().predicate_destination()?;
     Ok(Action::Flow(Flow::ChangeRegisters { change: RegisterCountChange::Request(count), is_granted: Some(is_granted) }))
-}
-
-/// Returns the number of registers that a `USETMAXREG` asks for or keeps, including those that code cannot name; `None` for other
-/// instructions.
-pub(crate) fn requested_registers(instruction: &Instruction) -> Option<u16> {
-    if instruction.opcode != Opcode::USETMAXREG {
-        return None;
-    }
-    instruction.operands.iter().find_map(|operand| match operand.value {
-        OperandValue::Integer(count) => u16::try_from(count).ok(),
-        _ => None,
-    })
 }
 
 /// Returns the number of registers that an instruction needs: the highest general register that it names, plus one.

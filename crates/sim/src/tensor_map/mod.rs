@@ -12,6 +12,7 @@
 //! ```
 
 mod reduce;
+mod replace;
 mod walk;
 
 use oriole_kernel_test as kernel_test;
@@ -22,6 +23,7 @@ use oriole_sem::format::{BF16, F16, F32, F64, Format};
 use oriole_sem::int::{self, Int};
 
 pub(crate) use reduce::ReductionOperation;
+pub(crate) use replace::MapField;
 
 /// Bytes of a tensor map.
 pub(crate) const MAP_BYTES: usize = 128;

@@ -8,7 +8,9 @@
 //!   (`not-waited`), and the instruction sets one (`not-announced`);
 //! - an operand that is read late is overwritten only after a wait for the scoreboard that signals the read; guards count as operands;
 //! - earlier accesses to the registers of a warpgroup's matrix product are complete at the `WARPGROUP.ARRIVE` before it (`not-fenced`):
-//!   the product may start when another warp issues it.
+//!   the product may start when another warp issues it;
+//! - earlier accesses to registers that the warp gives up (`USETMAXREG.DEALLOC`) are complete, because another warp may get these registers
+//!   at once (`released-in-flight`).
 //!
 //! Calls inside the section are followed with everything that is in flight. Functions called from other sections are assumed to start and
 //! return with nothing in flight. So at a call out of the section, and at the return of a function that other sections may call, every
@@ -29,6 +31,7 @@ pub(super) fn verify(section: &Section<'_>, sink: &mut FindingSink) {
         Problem::NoScoreboardSet { .. } => Some("not-announced"),
         Problem::PendingAtExit { .. } => Some("not-settled"),
         Problem::OpenAtFence { .. } => Some("not-fenced"),
+        Problem::ReleasedInFlight { .. } => Some("released-in-flight"),
         _ => None,
     });
 }

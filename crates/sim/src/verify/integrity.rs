@@ -5,8 +5,9 @@
 //! - no operand is read from the reuse cache after its register was overwritten, on any path (`stale-reuse`);
 //! - control does not run past the end of the section on any path (`falls-off`), and each indirect branch has a list of targets, all of
 //!   which are instructions of the section (`branch-list`);
-//! - the declared register count covers all registers the code uses (`registers`), and a kernel's declared barrier count covers the named
-//!   barriers it uses (`barriers`);
+//! - on every path each instruction uses only registers that the warp has there (`registers`): the declared number, or the number after the
+//!   last `USETMAXREG`, which neither keeps more nor requests fewer registers than the warp has (`register-change`);
+//! - a kernel's declared barrier count covers the named barriers it uses (`barriers`);
 //! - the attribute that lists a kernel's exits lists exactly its `EXIT` instructions (`exit-list`); every other offset list contains only
 //!   offsets of instructions of the section (`offset-list`);
 //! - symbols and relocations of the section are inside it, and symbols start at instructions (`symbol-outside`, `relocation-outside`);
@@ -15,12 +16,13 @@
 use std::collections::BTreeSet;
 
 use oriole_cubin::info::{AttributeCode, AttributeValue};
-use oriole_isa::{Instruction, Opcode, OperandValue, RegFile, accesses};
+use oriole_isa::{HIDDEN_REGISTERS, Instruction, Opcode, OperandValue, RegFile, accesses, requested_registers};
 
 use crate::hazard::Problem;
 use crate::hazard::flow::NextInsts;
 
 use super::completeness::report_hazards;
+use super::register_counts::{SectionRegisterCounts, check_changes};
 use super::section::INSTRUCTION_BYTES;
 use super::{FindingSink, Section};
 
@@ -95,28 +97,26 @@ fn branch_lists(section: &Section<'_>, reached: &[bool], sink: &mut FindingSink)
     }
 }
 
-/// Returns the largest number of registers that an instruction of the section requests (`setmaxnreg.inc`), or 0.
-fn most_requested_registers(section: &Section<'_>) -> u32 {
-    let requested =
-        section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::USETMAXREG).flat_map(|(_, instruction)| {
-            instruction.operands.iter().filter_map(|operand| match operand.value {
-                OperandValue::Integer(count) => u32::try_from(count).ok(),
-                _ => None,
-            })
-        });
-    requested.max().unwrap_or(0)
-}
-
-/// Checks the declared register count against the registers used. A warp that has requested more registers may use those too; on which
-/// paths it has them is not checked.
+/// Checks the registers used against those that the warp has: the declared number, or the number after the last `USETMAXREG` on each path.
 fn registers(section: &Section<'_>, sink: &mut FindingSink) {
     let Some(declared) = section.register_count else { return };
-    let allowed = declared.max(most_requested_registers(section));
+    let most_requested = section.instructions().filter_map(|(_, instruction)| requested_registers(instruction)).max();
+    let counts = most_requested.zip(section.code()).map(|(_, code)| {
+        let counts =
+            SectionRegisterCounts::compute(code, section.nexts(), &section.entry_numbers(), declared.try_into().unwrap_or(u16::MAX));
+        check_changes(code, &counts, sink);
+        counts
+    });
+    // Code that no path reaches, or that cannot be decoded completely, may have any number that occurs in the section.
+    let most = declared.max(most_requested.map_or(0, u32::from));
     for (number, instruction) in section.instructions() {
+        let count = counts.as_ref().and_then(|counts| counts.at(number, instruction)).map_or(most, u32::from);
+        let named = count.saturating_sub(HIDDEN_REGISTERS);
         for access in accesses(instruction).iter().filter(|access| access.file == RegFile::General) {
             let last = access.first + access.count - 1;
-            if u32::from(last) >= allowed {
-                sink.hazard("registers", number, format!("touches R{last}; the function has {allowed} registers"));
+            if u32::from(last) >= named {
+                let message = format!("touches R{last}; the warp has {count} registers here, of which code can name {named}");
+                sink.hazard("registers", number, message);
             }
         }
     }

@@ -34,6 +34,7 @@ pub mod integrity;
 pub mod waits;
 pub mod yields;
 
+mod register_counts;
 mod section;
 
 use std::fmt;

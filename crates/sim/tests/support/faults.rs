@@ -203,6 +203,7 @@ pub fn kind_of(problem: &Problem) -> String {
         Problem::CountOutOfOrder { scoreboard } => format!("count-out-of-order {scoreboard}"),
         Problem::PendingAtExit { register } => format!("not-settled {register}"),
         Problem::OpenAtFence { register } => format!("not-fenced {register}"),
+        Problem::ReleasedInFlight { kind, register } => format!("released-in-flight {} {register}", order(kind)),
         Problem::StallIgnored { stall } => format!("stall-ignored {stall}"),
     }
 }

@@ -246,7 +246,7 @@ impl<'a> StallWalker<'a> {
         last_block_barrier: (i64, u32),
         report: &mut dyn FnMut(i64, StallCause),
     ) {
-        let wait = self.controls[position].wait;
+        let wait = self.controls[position].wait | self.inst_accesses[position].also_waits;
         if wait != 0 {
             for (board, &(at, first)) in last_setters.iter().enumerate().filter(|(board, _)| wait >> board & 1 == 1) {
                 let seen = i64::from(self.rules.facts.scoreboard_seen);

@@ -1,4 +1,4 @@
-//! Decodes `cp.async` and its commit and wait instructions. Bulk copies are not supported.
+//! Decodes `cp.async` and its commit and wait instructions.
 
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};

@@ -116,7 +116,7 @@ impl FunctionDecoder<'_> {
             Opcode::CpAsyncBulkCommitGroup => self.push(PtxAction::CommitBulk),
             Opcode::CpAsyncBulkWaitGroup => {
                 let Some(all_but) = self.literal(ptx.operand(0), ScalarType::U32) else { return self.unsupported(ptx) };
-                self.push(PtxAction::WaitBulk { all_but: all_but as u32 });
+                self.push(PtxAction::WaitBulk { all_but: all_but as u32, only_reads: ptx.has(Modifier::Read) });
             }
             Opcode::CpAsyncBulkPrefetch => self.push(PtxAction::Nothing),
             _ if ptx.has(Modifier::CpMask) => return self.unsupported(ptx),

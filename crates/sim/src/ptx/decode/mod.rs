@@ -16,6 +16,7 @@ mod mma;
 mod moves;
 mod operands;
 mod special;
+mod tensor_map;
 mod texture;
 mod video;
 mod warp;
@@ -524,17 +525,23 @@ impl FunctionDecoder<'_> {
             Griddepcontrol | Setmaxnreg | CpAsyncBulkPrefetchTensor => { self.push(PtxAction::Nothing); Ok(()) }
             Prefetch | Prefetchu | Applypriority | Discard | Pmevent => { self.push(PtxAction::Nothing); Ok(()) }
             Createpolicy => self.create_policy(ptx),
-            Fence | Membar => { self.push(PtxAction::Fence); Ok(()) }
+            Fence | Membar => { self.push(PtxAction::Fence { is_for_async: is_async_fence(ptx) }); Ok(()) }
             Bra | BrxIdx | Call | Ret | Exit | Trap | Brkpt | Nanosleep | Bar | Barrier | Alloca | Stacksave | Stackrestore => {
                 self.control(ptx)
             }
             BarrierCluster | Mapa | Getctarank => self.cluster(ptx),
             StAsync | RedAsync => self.store_async(ptx),
             CpAsyncBulkTensor | CpReduceAsyncBulkTensor => self.tensor_copy(ptx),
+            TensormapReplace | TensormapCpFenceproxy => self.tensor_map(ptx),
             BarWarpSync | Shfl | ShflSync | Vote | VoteSync | Match | ReduxSync | ElectSync | Activemask => self.together(ptx),
             _ => self.unsupported(ptx),
         }
     }
+}
+
+/// Returns whether a fence makes stores visible to asynchronous operations.
+fn is_async_fence(ptx: &PtxInst<'_>) -> bool {
+    ptx.has(Modifier::Proxy) && (ptx.has(Modifier::Async) || ptx.has(Modifier::AsyncGeneric))
 }
 
 /// Returns the number of bytes of a register when it is passed to a function.

@@ -36,13 +36,22 @@ fn arithmetic(ptx: &PtxInst<'_>, negates: bool) -> Option<Arithmetic> {
 }
 
 impl FunctionDecoder<'_> {
-    /// Decodes `wgmma`. The interpreter computes a product at once, so fences, groups and waits do nothing.
+    /// Decodes `wgmma`. The interpreter computes a product at once; groups and waits only serve the checks of asynchronous accesses.
     pub(crate) fn warpgroup(&mut self, ptx: &PtxInst<'_>) -> Decode {
         self.converge();
         match ptx.form.opcode {
             Opcode::WgmmaMmaAsync | Opcode::WgmmaMmaAsyncSp => self.group_product(ptx),
-            Opcode::WgmmaFence | Opcode::WgmmaCommitGroup | Opcode::WgmmaWaitGroup => {
+            Opcode::WgmmaFence => {
                 self.push(PtxAction::Nothing);
+                Ok(())
+            }
+            Opcode::WgmmaCommitGroup => {
+                self.push(PtxAction::CommitProducts);
+                Ok(())
+            }
+            Opcode::WgmmaWaitGroup => {
+                let Some(all_but) = self.literal(ptx.operand(0), ScalarType::S64) else { return self.unsupported(ptx) };
+                self.push(PtxAction::WaitProducts { all_but: all_but as u32 });
                 Ok(())
             }
             _ => self.unsupported(ptx),

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::block::PtxBlock;
-use super::races::SharedAccess;
+use super::races::{Race, SharedAccess};
 use super::warp::{PtxWarp, lanes_of};
 use super::{LaunchState, Stop};
 use crate::memory::{AccessFault, FaultKind};
@@ -457,7 +457,27 @@ impl PtxWarp {
         let Some(old) = memory.and_then(|memory| memory.bytes.get(start..start + contents.len())) else { return };
         let changes = access.is_write && (access.strong || old != contents);
         let Some(races) = &mut block.races else { return };
-        if let Some(race) = races.access(rank, start, contents.len(), access, changes) {
+        if let Some(conflict) = races.async_conflict(rank, start, contents.len(), access.is_write) {
+            return self.report_conflict(machine, block, lane, access, conflict);
+        }
+        let race = races.access(rank, start, contents.len(), access, changes);
+        if access.is_write {
+            races.note_store(rank, start, contents.len());
+        }
+        self.report_race(machine, block, lane, access, race);
+    }
+
+    /// Reports a race of an access to shared memory, if there is one.
+    pub(super) fn report_race(
+        &self,
+        machine: &mut LaunchState<'_>,
+        block: &PtxBlock,
+        lane: usize,
+        access: SharedAccess,
+        race: Option<Race>,
+    ) {
+        let Some(races) = &block.races else { return };
+        if let Some(race) = race {
             let (other_rank, thread) = races.rank_and_thread(race.thread);
             let other = machine.thread_index(thread);
             let of_block = if other_rank == block.rank { String::new() } else { format!(" of block {other_rank} of the cluster") };

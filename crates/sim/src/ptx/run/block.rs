@@ -7,7 +7,7 @@
 
 use super::cluster::ClusterArrivals;
 use super::mbarrier::Mbarriers;
-use super::races::Races;
+use super::races::{AsyncAccesses, Races};
 use super::warp::{LANES, PtxWarp, lanes_of};
 use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
@@ -90,7 +90,12 @@ impl ResidentPtxBlock {
         let size = shared_bytes as usize;
         let shared = Shared { bytes: vec![0; size], undefined: vec![if undefined { u8::MAX } else { 0 }; size] };
         // The first block of a cluster makes the race checker of all of them.
-        let races = (machine.options.races && rank == 0).then(|| Races::new(machine.cluster_blocks, threads, size));
+        let races = (machine.options.races && rank == 0).then(|| {
+            let is_asynchronous = machine.program.code.iter().any(|op| op.action.is_asynchronous());
+            let mut races = Races::new(machine.cluster_blocks, threads, size);
+            races.asynchronous = is_asynchronous.then(|| AsyncAccesses::new(machine.cluster_blocks as usize * size));
+            races
+        });
         let arrivals = ClusterArrivals::new(warps.len());
         let barriers = vec![BarrierState::default(); BARRIERS];
         let block = PtxBlock { index, rank, arrivals, shared, races, barriers, ..PtxBlock::default() };

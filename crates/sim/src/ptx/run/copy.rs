@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use super::access::MemoryLocation;
 use super::block::PtxBlock;
 use super::races::SharedAccess;
+use super::start_async::AsyncAccess;
 use super::warp::{PtxWarp, lanes_of};
 use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
@@ -37,7 +38,7 @@ impl PtxWarp {
     pub(crate) fn start_copies(
         &mut self,
         machine: &mut LaunchState<'_>,
-        block: &PtxBlock,
+        block: &mut PtxBlock,
         copy: &CopyAsync,
         active: u32,
         line: u32,
@@ -61,6 +62,7 @@ impl PtxWarp {
             }
             let is_ignored = copy.ignored.is_some_and(|source| self.read(&machine.pool, source, lane) & 1 != 0);
             let source_bytes = if is_ignored { 0 } else { wanted };
+            self.begin_access(machine, block, lane, AsyncAccess { place: to, bytes, is_write: true, strong: false, line }, false);
             self.copies[lane].open.push(PendingCopy { to, from, bytes, source_bytes, line });
         }
         Ok(())
@@ -100,6 +102,7 @@ impl PtxWarp {
     /// Performs one copy.
     fn do_copy(&mut self, machine: &mut LaunchState<'_>, block: &mut PtxBlock, lane: usize, copy: PendingCopy) -> Result<(), Stop> {
         let PendingCopy { to, from, bytes, source_bytes, line } = copy;
+        self.end_access(machine, block, to, bytes, true);
         let mut contents = vec![0; bytes];
         for (number, byte) in contents.iter_mut().take(source_bytes).enumerate() {
             let place = MemoryLocation { address: from.address + number as u64, ..from };

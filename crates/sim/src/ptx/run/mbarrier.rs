@@ -72,6 +72,8 @@ pub(super) struct PendingBulkCopy {
     pub(super) line: u32,
     /// Index of the instruction.
     pub(super) index: usize,
+    /// The thread that issued it, which the race checker counts in all blocks.
+    pub(super) issuer: u32,
 }
 
 /// Copies that are waited for together.
@@ -203,9 +205,10 @@ impl PtxWarp {
                 let message = format!("{bytes} bytes from {:#x} to {:#x} are no multiples of 16", from.address, to.address);
                 return Err(machine.stop(FindingKind::Misaligned, block, self, lane, line, message));
             }
-            let copy = |to, barrier| PendingBulkCopy { from: CopyData::At(from), to, bytes, barrier, lane, line, index };
+            let issuer = self.issuer(machine, block, lane);
+            let copy = |to, barrier| PendingBulkCopy { from: CopyData::At(from), to, bytes, barrier, lane, line, index, issuer };
             let Some(barrier) = barrier else {
-                self.start_grouped(block, copy(to, None));
+                self.start_grouped(machine, block, copy(to, None));
                 continue;
             };
             self.start_load(machine, block, &copy(to, Some(barrier)), bulk.blocks)?;
@@ -222,6 +225,7 @@ impl PtxWarp {
         blocks: Option<PtxSource>,
     ) -> Result<(), Stop> {
         let Some(blocks) = blocks else {
+            self.begin_copy(machine, block, copy);
             block.mbarriers.loads.push(copy.clone());
             return Ok(());
         };
@@ -234,13 +238,16 @@ impl PtxWarp {
         for rank in (0..16_u64).filter(|rank| blocks >> rank & 1 == 1) {
             let in_block = |address: u64| address & !RANK_BITS | rank << RANK_SHIFT;
             let to = MemoryLocation { address: in_block(copy.to.address), ..copy.to };
-            block.mbarriers.loads.push(PendingBulkCopy { to, barrier: copy.barrier.map(in_block), ..copy.clone() });
+            let copy = PendingBulkCopy { to, barrier: copy.barrier.map(in_block), ..copy.clone() };
+            self.begin_copy(machine, block, &copy);
+            block.mbarriers.loads.push(copy);
         }
         Ok(())
     }
 
     /// Issues a copy that belongs to a group of its thread.
-    pub(super) fn start_grouped(&self, block: &mut PtxBlock, copy: PendingBulkCopy) {
+    pub(super) fn start_grouped(&self, machine: &mut LaunchState<'_>, block: &mut PtxBlock, copy: PendingBulkCopy) {
+        self.begin_copy(machine, block, &copy);
         block.mbarriers.stores.entry((block.rank, self.thread(copy.lane))).or_default().0.push(copy);
     }
 
@@ -268,15 +275,11 @@ impl PtxWarp {
                 value.extend_from_slice(&self.read(&machine.pool, source, lane).to_le_bytes()[..size]);
                 undefined.extend_from_slice(&self.read_undefined(source, lane).to_le_bytes()[..size]);
             }
-            block.mbarriers.loads.push(PendingBulkCopy {
-                from: CopyData::Value(value, undefined),
-                to,
-                bytes,
-                barrier: Some(barrier),
-                lane,
-                line,
-                index,
-            });
+            let issuer = self.issuer(machine, block, lane);
+            let from = CopyData::Value(value, undefined);
+            let copy = PendingBulkCopy { from, to, bytes, barrier: Some(barrier), lane, line, index, issuer };
+            self.begin_copy(machine, block, &copy);
+            block.mbarriers.loads.push(copy);
         }
         Ok(())
     }
@@ -312,6 +315,41 @@ impl PtxWarp {
         Ok(())
     }
 
+    /// Lets the bulk copies of all groups except the last `all_but` read their sources, which may then be overwritten. Stores of parts of
+    /// tensors are performed as a whole.
+    pub(crate) fn wait_bulk_reads(
+        &mut self,
+        machine: &mut LaunchState<'_>,
+        block: &mut PtxBlock,
+        active: u32,
+        all_but: usize,
+    ) -> Result<(), Stop> {
+        for lane in lanes_of(active) {
+            let thread = (block.rank, self.thread(lane));
+            let Some((_, groups)) = block.mbarriers.stores.get_mut(&thread) else { continue };
+            let due = groups.len().saturating_sub(all_but);
+            let mut read: Vec<CopyGroup> = groups.drain(..due).collect();
+            for group in &mut read {
+                for mut copy in std::mem::take(group) {
+                    match copy.from {
+                        CopyData::At(from) => {
+                            self.end_copy(machine, block, &copy);
+                            let (bytes, undefined) = self.peek(machine, block, lane, from, copy.bytes, copy.line)?;
+                            copy.from = CopyData::Value(bytes, undefined);
+                            group.push(copy);
+                        }
+                        CopyData::Value(..) => group.push(copy),
+                        CopyData::Tensor(_) => self.do_bulk(machine, block, &copy)?,
+                    }
+                }
+            }
+            if let Some((_, groups)) = block.mbarriers.stores.get_mut(&thread) {
+                read.into_iter().rev().for_each(|group| groups.push_front(group));
+            }
+        }
+        Ok(())
+    }
+
     /// Performs the copies that signal a barrier.
     fn complete_loads(&mut self, machine: &mut LaunchState<'_>, block: &mut PtxBlock, at: u64) -> Result<(), Stop> {
         let all = std::mem::take(&mut block.mbarriers.loads);
@@ -319,6 +357,9 @@ impl PtxWarp {
         block.mbarriers.loads = rest;
         for copy in due {
             self.do_bulk(machine, block, &copy)?;
+            if let Some(races) = &mut block.races {
+                races.complete_async(copy.issuer, SHARED_WINDOW + at);
+            }
             if let Some(barrier) = block.mbarriers.barriers.get_mut(&at) {
                 barrier.transactions -= copy.bytes as i64;
                 barrier.end_phase();
@@ -329,6 +370,7 @@ impl PtxWarp {
 
     /// Performs one copy.
     fn do_bulk(&mut self, machine: &mut LaunchState<'_>, block: &mut PtxBlock, copy: &PendingBulkCopy) -> Result<(), Stop> {
+        self.end_copy(machine, block, copy);
         if let CopyData::Tensor(part) = &copy.from {
             return self.copy_part(machine, block, copy, part);
         }

@@ -19,6 +19,9 @@
 //! Two writes of the same value are not reported: kernels set flags this way, and the result does not depend on the order. For each byte,
 //! the last write and a few recent reads are remembered. So a race may be missed, but every reported race is real.
 
+mod asynchronous;
+
+pub(crate) use asynchronous::{AsyncAccesses, AsyncConflict};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -87,6 +90,8 @@ pub(crate) struct Races {
     pending: Vec<Option<Clocks>>,
     /// Vector clock that strong writes have attached to a location.
     locations: FxHashMap<u64, Clocks>,
+    /// Asynchronous accesses; `None` if the program has no instruction for them.
+    pub(crate) asynchronous: Option<AsyncAccesses>,
 }
 
 /// Joins two vector clocks: the maximum per thread.
@@ -113,6 +118,7 @@ impl Races {
             at_fence: vec![None; threads],
             pending: vec![None; threads],
             locations: FxHashMap::default(),
+            asynchronous: None,
         }
     }
 

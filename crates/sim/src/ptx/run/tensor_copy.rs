@@ -55,10 +55,11 @@ impl PtxWarp {
             let barrier = copy.barrier.as_ref().map(|address| self.place(machine, block, lane, address, line).address);
             let bytes = map.box_bytes() as usize;
             let part = TensorPart { map, coordinates, offsets, operation: copy.operation };
-            let issued = PendingBulkCopy { from: CopyData::Tensor(Rc::new(part)), to, bytes, barrier, lane, line, index };
+            let issuer = self.issuer(machine, block, lane);
+            let issued = PendingBulkCopy { from: CopyData::Tensor(Rc::new(part)), to, bytes, barrier, lane, line, index, issuer };
             match barrier {
                 Some(_) => self.start_load(machine, block, &issued, copy.blocks)?,
-                None => self.start_grouped(block, issued),
+                None => self.start_grouped(machine, block, issued),
             }
         }
         Ok(())

@@ -16,6 +16,7 @@
 
 use super::block::PtxBlock;
 use super::copy::PendingCopies;
+use super::products::GroupProducts;
 use super::{LaunchState, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{PtxAction, PtxOp, PtxSource, PtxSpecialRegister, Pure, RegisterSlot, Taint};
@@ -74,6 +75,8 @@ pub(crate) struct PtxWarp {
     pub(crate) local_top: [u32; LANES],
     pub(crate) locals: [Local; LANES],
     pub(crate) copies: [PendingCopies; LANES],
+    /// Matrix products of a warpgroup that have not been waited for.
+    pub(crate) products: GroupProducts,
     /// Register values, row by row.
     pub(crate) values: Vec<u64>,
     /// Undefined bits of each register value.
@@ -131,6 +134,7 @@ impl PtxWarp {
             local_top: [0; LANES],
             locals: std::array::from_fn(|_| Local::default()),
             copies: std::array::from_fn(|_| PendingCopies::default()),
+            products: GroupProducts::default(),
             values: Vec::new(),
             undefined: Vec::new(),
             steps_others_waited: 0,
@@ -209,6 +213,9 @@ impl PtxWarp {
             };
             machine.instructions += u64::from(active.count_ones());
             machine.clock += 1;
+            if active != 0 && self.products.are_in_flight() {
+                self.check_products(machine, block, op, active);
+            }
             let flow = match &op.action {
                 PtxAction::Compute { destination, sources, function, taint } => {
                     if active != 0 {
@@ -417,10 +424,19 @@ impl PtxWarp {
             PtxAction::StoreAsync(store) => self.start_store_async(machine, block, store, active, op.line, pc as usize)?,
             PtxAction::TensorCopy(copy) => self.start_tensor_copy(machine, block, copy, active, op.line, pc as usize)?,
             PtxAction::CommitBulk => self.commit_bulk(block, active),
-            PtxAction::WaitBulk { all_but } => self.wait_bulk(machine, block, active, *all_but as usize, false)?,
-            PtxAction::Fence => {
-                if let Some(races) = &mut block.races {
-                    lanes_of(active).for_each(|lane| races.fence(self.thread(lane)));
+            PtxAction::WaitBulk { all_but, only_reads: false } => self.wait_bulk(machine, block, active, *all_but as usize, false)?,
+            PtxAction::WaitBulk { all_but, only_reads: true } => self.wait_bulk_reads(machine, block, active, *all_but as usize)?,
+            PtxAction::CommitProducts => self.products.commit(),
+            PtxAction::WaitProducts { all_but } => self.products.wait(block, *all_but as usize),
+            PtxAction::ReplaceMapField(replace) => self.replace_map_field(machine, block, replace, active, op.line)?,
+            PtxAction::CopyMap(copy) => self.copy_map(machine, block, copy, active, op.line)?,
+            PtxAction::Fence { is_for_async } => {
+                for lane in lanes_of(active) {
+                    let Some(races) = &mut block.races else { break };
+                    if *is_for_async {
+                        races.fence_async(self.thread(lane));
+                    }
+                    races.fence(self.thread(lane));
                 }
             }
             PtxAction::BranchIndexed { index, targets } => {
@@ -546,6 +562,10 @@ impl PtxWarp {
         self.wait_copies(machine, block, lanes, 0, true)?;
         self.wait_bulk(machine, block, lanes, 0, true)?;
         self.live &= !lanes;
+        if self.live == 0 {
+            self.products.commit();
+            self.products.wait(block, 0);
+        }
         self.run_complete_syncs(machine, block)
     }
 

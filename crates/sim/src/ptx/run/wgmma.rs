@@ -24,7 +24,7 @@ impl PtxWarp {
     pub(crate) fn group_product(
         &mut self,
         machine: &mut LaunchState<'_>,
-        block: &PtxBlock,
+        block: &mut PtxBlock,
         product: &GroupProduct,
         active: u32,
         line: u32,
@@ -33,6 +33,7 @@ impl PtxWarp {
         let bits = product.arithmetic.element_bits();
         let first = (self.number % WARPS) as usize * ROWS_PER_WARP;
         let mut is_defined = true;
+        let mut pieces = Vec::new();
         let positions = product.sparsity.map(|sparsity| {
             is_defined &= (0..LANES).all(|lane| self.read_undefined(sparsity.metadata, lane) == 0);
             self.positions(&machine.pool, sparsity)
@@ -47,13 +48,14 @@ impl PtxWarp {
             }
             GroupMatrix::Shared { descriptor, major } => {
                 let descriptor = self.read(&machine.pool, *descriptor, 0);
-                let found = self.vectors(machine, block, descriptor, *major, (first, ROWS_PER_WARP), (a_depth, bits), line)?;
+                let found = self.vectors(machine, block, descriptor, *major, (first, ROWS_PER_WARP), (a_depth, bits), &mut pieces, line)?;
                 is_defined &= found.is_defined;
                 found.elements
             }
         };
         let descriptor = self.read(&machine.pool, product.b, 0);
-        let found = self.vectors(machine, block, descriptor, product.b_major, (0, product.columns), (product.depth, bits), line)?;
+        let range = (0, product.columns);
+        let found = self.vectors(machine, block, descriptor, product.b_major, range, (product.depth, bits), &mut pieces, line)?;
         is_defined &= found.is_defined;
         let keeps = self.read(&machine.pool, product.adds, 0) != 0;
         let mut results = Vec::with_capacity(LANES);
@@ -69,11 +71,12 @@ impl PtxWarp {
                 self.write_with(destination, lane, u64::from(result), unknown);
             }
         }
+        self.start_product(machine, block, product, pieces, line);
         Ok(())
     }
 
     /// Reads rows of A or columns of B from shared memory: `range` is the first one and their number, `shape` the depth and the bits of an
-    /// element.
+    /// element. The addresses of the pieces of 16 bytes that are read are added to `pieces`.
     #[allow(clippy::too_many_arguments)]
     fn vectors(
         &self,
@@ -83,6 +86,7 @@ impl PtxWarp {
         major: Major,
         range: (usize, usize),
         shape: (usize, usize),
+        pieces: &mut Vec<u64>,
         line: u32,
     ) -> Result<SharedVectors, Stop> {
         let mut is_defined = true;
@@ -90,6 +94,7 @@ impl PtxWarp {
             let place = MemoryLocation { space: PtxSpace::Shared, address: u64::from(address) | u64::from(block.rank) << RANK_SHIFT };
             let (bytes, undefined) = self.peek(machine, block, 0, place, 16, line)?;
             is_defined &= undefined.iter().all(|&mask| mask == 0);
+            pieces.push(place.address);
             Ok::<[u8; 16], Stop>(std::array::from_fn(|at| bytes[at]))
         })?;
         Ok(SharedVectors { elements, is_defined })
