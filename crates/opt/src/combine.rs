@@ -92,7 +92,7 @@ pub enum CombineRule {
     ProductSum,
     /// A difference whose subtrahend is a product with a constant, or a left shift, becomes a multiply-add with the negated constant.
     ProductDifference,
-    /// A sum whose summand is a left shift becomes a `LEA`.
+    /// A sum whose summand is a left shift becomes a `LEA`, also if it is written as a logic operation on bits that do not overlap.
     ShiftedSum,
     /// A sum whose summand is a right shift becomes a `LEA.HI`.
     RightShiftedSum,
@@ -171,7 +171,7 @@ pub fn run_and_record_alternatives(
                 combiner.stats.applied[CombineRule::Inversion as usize] += 1;
             }
             let rule = match opcode {
-                Opcode::LOP3 => combiner.combine_logic(function, inst),
+                Opcode::LOP3 => combiner.combine_shift_with_lower_bits(function, inst).or_else(|| combiner.combine_logic(function, inst)),
                 Opcode::IADD3 => combiner.combine_sum(function, inst),
                 Opcode::ISETP => combiner.combine_test_of_logic(function, inst),
                 Opcode::PLOP3 => combiner.combine_comparison_with_logic(function, inst),

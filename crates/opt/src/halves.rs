@@ -81,6 +81,10 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
                     stats.operands += rewriter.redirect_operands(inst, opcode);
                     stats.constants += usize::from(rewriter.insert_constant(inst, opcode));
                 }
+                Some(Opcode::F2FP) => {
+                    let mut rewriter = Rewriter { function, encodability, definitions: &definitions };
+                    stats.operands += usize::from(rewriter.read_upper_bytes(inst).is_some());
+                }
                 Some(Opcode::PRMT) => {
                     let mut rewriter = Rewriter { function, encodability, definitions: &definitions };
                     stats.conversions += usize::from(rewriter.join_conversions(inst, block, &uses).is_some());
@@ -146,6 +150,30 @@ impl Rewriter<'_> {
             }
         }
         changes
+    }
+
+    /// Lets a conversion of two bytes read them in the upper half of the register that they come from (`.H1`). Returns `None` and changes nothing
+    /// if they come from elsewhere.
+    fn read_upper_bytes(&mut self, inst: Inst) -> Option<()> {
+        let &[bytes] = self.function.sources(inst) else { return None };
+        let converts_bytes = self.function.insts[inst].modifiers.contains(&Symbol::UNPACK_B);
+        if !converts_bytes || bytes.suffixes().next().is_some() || !is_general_register(self.function, &bytes) {
+            return None;
+        }
+        let known = OperandFacts::new(self.function, self.definitions);
+        let origins = byte_sources_of_operand(known, self.function, &bytes, 0);
+        let [ByteSource::Byte(word, 2), ByteSource::Byte(other, 3), ..] = origins else { return None };
+        if word != other || !matches!(word, OperandKind::Value(_)) {
+            return None;
+        }
+        let mut draft = InstDraft::from_inst(self.function, inst, Opcode::F2FP);
+        let at = self.function.insts[inst].result_count();
+        draft.operands[at] = Operand { kind: word, ..bytes }.with_suffix(Symbol::H1);
+        if !self.encodability.is_encodable(self.function, inst, &draft) {
+            return None;
+        }
+        draft.overwrite_inst(self.function, inst);
+        Some(())
     }
 
     /// If the halves that an operand reads are copies of halves of another register, returns an operand that reads them there.

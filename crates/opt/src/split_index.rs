@@ -25,15 +25,13 @@ use oriole_isa::{Opcode, Symbol};
 use oriole_support::Index;
 
 use crate::definitions::{Definitions, KnownWord};
+use crate::known::{LUT_AND, LUT_OR};
 use crate::rewrite::InstPrelude;
 
 /// Maximum length of a chain of dependent instructions to look through for bits that are known to be zero.
 const MAX_DEPENDENCE_CHAIN: usize = 6;
 /// Largest constant to add to an address, in bytes: the offset of an access is a signed 24-bit integer.
 const MAX_OFFSET_BYTES: i64 = (1 << 23) - 1;
-/// Truth tables of `LOP3` for the bitwise AND and OR of its first two sources.
-const LUT_AND: i64 = 0xc0;
-const LUT_OR: i64 = 0xfc;
 /// Largest thread index within a block, in any dimension.
 const MAX_THREAD_INDEX: u32 = 1023;
 

@@ -5,6 +5,7 @@ use oriole_isa::{Opcode, Symbol};
 use smallvec::{SmallVec, smallvec};
 
 use super::{CombineRule, Combiner, new_draft};
+use crate::known::{LUT_OR, OperandFacts};
 use crate::legalize::order;
 use crate::rewrite::InstDraft;
 
@@ -149,6 +150,32 @@ impl Combiner {
         let lea = self.first_encodable_draft(function, inst, [lea])?;
         self.replace_inst(function, inst, lea, &[shift]);
         Some(CombineRule::ShiftedSum)
+    }
+
+    /// Combines `(a << n) | b` into one `LEA` if `b` has at most `n` bits, so that the disjunction is the sum. Returns the rule that was applied;
+    /// `None` if nothing changed.
+    pub(super) fn combine_shift_with_lower_bits(&mut self, function: &mut Function, inst: Inst) -> Option<CombineRule> {
+        let &[first, second, Operand::RZ, table, never] = function.sources(inst) else { return None };
+        let is_disjunction = table.integer() == Some(LUT_OR) && never == Operand::PT.inverted_predicate();
+        let has_one_result = function.results(inst)[1..].iter().all(|result| result.value().is_none());
+        if !is_disjunction || !has_one_result || function.insts[inst].guard.is_some() {
+            return None;
+        }
+        [(first, second), (second, first)].into_iter().find_map(|(shifted, lower)| {
+            let shift = self.absorbable_inst(function, inst, &shifted, Opcode::SHF, &[Symbol::L, Symbol::U32])?;
+            let (a, distance) = match_left_shift(function, shift)?;
+            let number = distance.integer().filter(|number| (1..=31).contains(number))?;
+            let is_plain = [a, lower, shifted].iter().all(|operand| operand.signs.is_empty());
+            let bound = OperandFacts::new(function, &self.definitions).upper_bound(&lower);
+            if !is_plain || bound >= 1 << number {
+                return None;
+            }
+            let operands = smallvec![function.results(inst)[0], Operand::PT, a, lower, distance];
+            let lea = InstDraft { opcode: Opcode::LEA, modifiers: [].into_iter().collect(), operands, result_count: 2 };
+            let lea = self.first_encodable_draft(function, inst, [lea])?;
+            self.replace_inst(function, inst, lea, &[shift]);
+            Some(CombineRule::ShiftedSum)
+        })
     }
 
     /// Combines `(a + b) + c` into one `IADD3`, where summand number `at` is the inner sum; constants are added up. Returns the rule that

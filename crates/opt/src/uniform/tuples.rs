@@ -26,13 +26,11 @@ use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
 use crate::definitions::Definitions;
-use crate::known::OperandFacts;
+use crate::known::{LUT_OR, OperandFacts};
 use crate::rewrite::single_register;
 
 /// Number of 32-bit words in the descriptor tuple of a matrix product.
 const DESCRIPTOR_WORDS: usize = 4;
-/// Truth table of `ULOP3` for the bitwise OR of its first two sources.
-const LUT_OR: i64 = 0xfc;
 
 /// How one 32-bit word of a descriptor tuple is computed.
 #[derive(Clone, Copy, PartialEq, Eq)]
