@@ -1,7 +1,8 @@
 //! Parser and printer of the header: lines `// key: value`, continued by lines that start with `//  `.
 
 use crate::{
-    Element, Expectation, Expected, Fill, Image, KernelTest, Parameter, ParameterValue, Reference, ReferenceValue, Sampler, Segment, Source, TensorMap, Tolerance,
+    Element, Expectation, Expected, Fill, Image, KernelTest, Parameter, ParameterValue, Reference, ReferenceValue, Sampler, Segment,
+    Source, TensorMap, Tolerance,
 };
 use std::fmt::Write;
 

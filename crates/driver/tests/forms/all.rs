@@ -218,7 +218,8 @@ fn read_words(nvdisasm: &Path, target: Target, words: &[u128]) -> Result<Vec<Str
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         let digits = |part: &str| part.chars().take_while(char::is_ascii_hexdigit).collect::<String>();
-        let places: BTreeSet<usize> = message.split("at address 0x").skip(1).filter_map(|part| hex(&digits(part))).map(|at| at / 16).collect();
+        let places: BTreeSet<usize> =
+            message.split("at address 0x").skip(1).filter_map(|part| hex(&digits(part))).map(|at| at / 16).collect();
         assert!(!places.is_empty(), "{target}: {message}");
         return Err(places);
     }

@@ -44,8 +44,13 @@ impl PtxWarp {
         line: u32,
     ) -> Result<(), Stop> {
         for lane in lanes_of(active) {
-            let operands =
-                access.coordinates.iter().chain(&access.derivatives).chain(&access.offsets).chain(access.handle.register()).chain(access.sampler.as_ref().and_then(ImageHandle::register));
+            let operands = access
+                .coordinates
+                .iter()
+                .chain(&access.derivatives)
+                .chain(&access.offsets)
+                .chain(access.handle.register())
+                .chain(access.sampler.as_ref().and_then(ImageHandle::register));
             if machine.options.undefined_values && operands.into_iter().any(|&source| self.read_undefined(source, lane) as u32 != 0) {
                 machine.uninitialized(
                     block,
