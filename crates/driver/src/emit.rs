@@ -15,6 +15,7 @@ use crate::compat::CodeRequirements;
 use crate::debug::location_lists::RegisterAlias;
 use crate::debug::registers::RegisterRange;
 use crate::history::InstHistory;
+use crate::warp_sites::WarpSites;
 
 /// Alignment of code in bytes: the code of a function is padded to a multiple of this number.
 const CODE_ALIGN_BYTES: usize = 128;
@@ -36,6 +37,8 @@ pub struct EmittedCode {
     pub accesses_tensor_memory: bool,
     /// The instructions that operate on barriers in shared memory.
     pub barrier_sites: Vec<Mbarrier>,
+    /// The instructions that the threads of a warp execute together.
+    pub warp_sites: WarpSites,
     /// What the code requires of a GPU, for the attributes of the file.
     pub requirements: CodeRequirements,
     /// Whether the code has convergence barriers.

@@ -58,6 +58,7 @@ mod schedule;
 mod search;
 mod state;
 mod variables;
+mod warp_sites;
 mod whole_program;
 
 use oriole_ptx::ast::Module;

@@ -23,6 +23,7 @@ use crate::job::FunctionJob;
 use crate::options::Options;
 use crate::register_counts::RegisterCountChanges;
 use crate::registers::HIDDEN_REGISTERS;
+use crate::warp_sites::WarpSites;
 use crate::whole_program::ProgramCompilation;
 use crate::{convention, debug, images, parallel, patches, variables};
 
@@ -295,6 +296,22 @@ fn barrier_attributes(sites: &[Mbarrier]) -> Vec<Attribute> {
     ]
 }
 
+/// The register of the mask of threads in `EIATTR_COOP_GROUP_MASK_REGIDS`, where the mask is constant or in no register.
+const NO_MASK_REGISTER: u32 = u32::MAX;
+
+/// Returns the attributes that list the instructions that threads of a warp execute together, for debugging tools.
+fn warp_attributes(sites: &WarpSites) -> Vec<Attribute> {
+    let mut attributes = Vec::new();
+    if !sites.of_compiler.is_empty() {
+        attributes.push(Attribute::words(AttributeCode::INT_WARP_WIDE_INSTR_OFFSETS, sites.of_compiler.clone()));
+    }
+    if !sites.of_program.is_empty() {
+        attributes.push(Attribute::words(AttributeCode::COOP_GROUP_MASK_REGIDS, vec![NO_MASK_REGISTER; sites.of_program.len()]));
+        attributes.push(Attribute::words(AttributeCode::COOP_GROUP_INSTR_OFFSETS, sites.of_program.clone()));
+    }
+    attributes
+}
+
 /// Returns the sizes along x, y and z that a directive such as `.maxntid` gives; a size that the directive omits is 1.
 fn sizes_padded_to_three(sizes: &[u32]) -> [u32; 3] {
     [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1))
@@ -332,6 +349,7 @@ fn to_build_function(
         extra.push(Attribute::new(AttributeCode::RESERVED_SMEM_USED, AttributeValue::Flag));
     }
     extra.extend(barrier_attributes(&function.code.barrier_sites));
+    extra.extend(warp_attributes(&function.code.warp_sites));
     extra.extend(tensor_memory_use(function).attributes());
     if options.tools_patch {
         extra.push(Attribute::new(AttributeCode::TOOLS_PATCH_FUNC, AttributeValue::Flag));

@@ -1,5 +1,5 @@
-//! Compares attributes that describe the code of a function with those of ptxas' files: barriers in shared memory, reserved shared memory,
-//! system calls, the stack of convergence barriers, and the attributes of `.nv.compat`.
+//! Compares attributes that describe the code of a function with those of ptxas' files: barriers in shared memory, instructions that a warp
+//! executes together, reserved shared memory, system calls, the stack of convergence barriers, and the attributes of `.nv.compat`.
 
 use std::fs;
 use std::process::Command;
@@ -116,10 +116,33 @@ const MULTIPLIES: &str = "
     wgmma.wait_group.sync.aligned 0;
     st.global.v4.b32 [%out], {%c0, %c1, %c2, %c3};";
 
+/// Shuffles, votes, matches, reductions and barriers of the program, and an atomic addition that the compilers combine.
+const EXCHANGES: &str = "
+    mov.u32 %r1, %tid.x;
+    shfl.sync.idx.b32 %r1, %r1, 0, 31, -1;
+    setp.lt.u32 %p1, %r1, %n;
+    vote.sync.ballot.b32 %r2, %p1, -1;
+    match.any.sync.b32 %r3, %r2, -1;
+    st.global.u32 [%out], %r3;
+    barrier.sync 1;
+    bar.sync 0;
+    activemask.b32 %r5;
+    st.global.u32 [%out+8], %r5;
+    atom.global.add.u32 %r4, [%out+4], 1;
+    st.global.u32 [%out+12], %r4;";
+const REDUCES: &str = "
+    mov.u32 %r1, %tid.x;
+    redux.sync.add.u32 %r2, %r1, -1;
+    red.global.min.u32 [%out], %r1;
+    elect.sync %r3|%p1, -1;
+    st.global.v2.u32 [%out+8], {%r2, %r3};";
+
 /// The attributes that must be equal in the files by Oriole and by ptxas.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Facts {
     kinds: Vec<MbarrierKind>,
+    /// Mnemonics of the instructions that a warp executes together: those of the program, and those that the compiler inserted.
+    warp_wide: [Vec<String>; 2],
     initialized: Option<u16>,
     uses_reserved_shared: bool,
     system_calls: usize,
@@ -128,14 +151,33 @@ struct Facts {
     compat: Vec<CompatValue>,
 }
 
+/// Returns the mnemonics of the instructions of the kernel at these places, sorted. A vote of the uniform datapath counts as a vote.
+fn mnemonics(cubin: &Cubin, places: &[u32]) -> Vec<String> {
+    let code = cubin.section_named(".text.k").and_then(|section| section.bytes()).expect("code");
+    let target = cubin.target().expect("a target");
+    let mnemonic = |&place: &u32| {
+        let word = u128::from_le_bytes(code[place as usize..place as usize + 16].try_into().unwrap());
+        let text = oriole_isa::print(word, target, 0).expect("an instruction");
+        let head = text.split_whitespace().find(|part| !part.starts_with('@')).unwrap_or_default();
+        head.split('.').next().unwrap_or_default().replace("VOTEU", "VOTE")
+    };
+    let mut found: Vec<String> = places.iter().map(mnemonic).collect();
+    found.sort();
+    found
+}
+
 fn facts(bytes: &[u8]) -> Facts {
     let cubin = Cubin::read(bytes).expect("a cubin");
     let mut facts = Facts::default();
+    let mut mask_registers = 0;
     for attribute in cubin.function_attributes("k") {
         match (attribute.code, &attribute.value) {
             (AttributeCode::MBARRIER_INSTR_OFFSETS, AttributeValue::Mbarriers(list)) => {
                 facts.kinds = list.iter().map(|one| one.kind).collect();
             }
+            (AttributeCode::COOP_GROUP_INSTR_OFFSETS, AttributeValue::Words(places)) => facts.warp_wide[0] = mnemonics(&cubin, places),
+            (AttributeCode::INT_WARP_WIDE_INSTR_OFFSETS, AttributeValue::Words(places)) => facts.warp_wide[1] = mnemonics(&cubin, places),
+            (AttributeCode::COOP_GROUP_MASK_REGIDS, AttributeValue::Words(registers)) => mask_registers = registers.len(),
             (AttributeCode::NUM_MBARRIERS, &AttributeValue::Half(number)) => facts.initialized = Some(number),
             (AttributeCode::RESERVED_SMEM_USED, _) => facts.uses_reserved_shared = true,
             (AttributeCode::SYSCALL_OFFSETS, AttributeValue::Words(offsets)) => facts.system_calls = offsets.len(),
@@ -143,6 +185,7 @@ fn facts(bytes: &[u8]) -> Facts {
             _ => {}
         }
     }
+    assert_eq!(mask_registers, facts.warp_wide[0].len());
     if let Some(Content::Compat(list)) = cubin.section_named(".nv.compat").map(|section| &section.content) {
         let codes = [CompatCode::ISA_CLASS, CompatCode::INST_TENSORMAP_V1];
         facts.compat = codes.iter().filter_map(|code| Some(list.iter().find(|one| one.code == *code)?.value.clone())).collect();
@@ -213,6 +256,8 @@ fn attributes_say_what_the_code_uses() {
             of(READS, target).uses_reserved_shared && of(CALLS, target).uses_reserved_shared && !of(PLAIN, target).uses_reserved_shared
         );
         assert_eq!(of(PRINTS, target).system_calls, 1);
+        assert_eq!(of(EXCHANGES, target).warp_wide, [vec!["BAR", "MATCH", "SHFL", "VOTE"], vec!["SHFL", "VOTE"]]);
+        assert_eq!(of(PLAIN, target).warp_wide, [Vec::<String>::new(), Vec::new()]);
         assert!(of(DIVERGES, target).has_stack_size && !of(PLAIN, target).has_stack_size && !of(PRINTS, target).has_stack_size);
     }
 }
@@ -221,8 +266,8 @@ fn attributes_say_what_the_code_uses() {
 fn attributes_agree_with_ptxas() {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let common = [PRINTS, READS, CALLS, DIVERGES, PLAIN];
-    let hopper = [TRANSACTIONS, COPIES, REPLACES, COPIES_BYTES, MULTIPLIES];
+    let common = [PRINTS, READS, CALLS, DIVERGES, PLAIN, EXCHANGES];
+    let hopper = [REDUCES, TRANSACTIONS, COPIES, REPLACES, COPIES_BYTES, MULTIPLIES];
     let cases = common.map(|body| (body, "sm_80")).into_iter();
     let cases = cases.chain([(BARRIERS, "sm_80"), (BARRIERS, "sm_90a")]);
     for (body, target) in cases.chain(common.iter().chain(&hopper).map(|&body| (body, "sm_90a"))) {

@@ -74,6 +74,10 @@ pub fn run(driver: &Driver, test: &KernelTest, image: &[u8]) -> Result<(), Failu
 /// Runs a test once for its outputs, then `timed_launches` times for the time; each launch starts with the initial contents.
 pub fn execute(driver: &Driver, test: &KernelTest, image: &[u8], timed_launches: usize) -> Result<LaunchOutcome, Error> {
     let module = driver.load_module(image)?;
+    if let Some(reference) = test.references.first() {
+        let message = format!("{}: this program binds no texture, sampler and surface references", reference.name);
+        return Err(Error { message, sticky: false });
+    }
     let mut arguments = Vec::new();
     let mut buffers: Vec<Guarded<'_, '_>> = Vec::new();
     for parameter in &test.parameters {

@@ -190,8 +190,9 @@ fn forms_are_distinct(table: &Table) -> Result<(), Error> {
 
 /// Returns whether a form excludes all words of another form, whose identity is given.
 fn excludes(form: &Form, other_mask: u128, other_value: u128) -> bool {
-    let Some((bits, value)) = &form.excluded else { return false };
-    other_mask & bits.mask() == bits.mask() && other_value & bits.mask() == bits.place(*value)
+    let is_excluded =
+        |(bits, value): &(Bits, u64)| other_mask & bits.mask() == bits.mask() && other_value & bits.mask() == bits.place(*value);
+    form.excluded.iter().any(is_excluded)
 }
 
 fn mnemonics_are_distinct(table: &Table) -> Result<(), Error> {

@@ -192,13 +192,12 @@ impl Writer<'_> {
             GuardKind::None => "None",
         };
         let operands: Vec<String> = form.operands.iter().map(|slot| self.slot(slot)).collect();
-        let excluded = match &form.excluded {
-            Some((bits, value)) => format!("Some(({:#x},{:#x}))", bits.mask(), bits.place(*value)),
-            None => "None".to_string(),
-        };
+        let exclusion = |(bits, value): &(Bits, u64)| format!("({:#x},{:#x})", bits.mask(), bits.place(*value));
+        let excluded: Vec<String> = form.excluded.iter().map(exclusion).collect();
+        let excluded = excluded.join(",");
         let _ = writeln!(
             out,
-            "Form{{opcode:OPCODES[{number}],targets:{:#x},mask:{mask:#x},value:{value:#x},default:{default:#x},carried:{carried:#x},excluded:{excluded},guard:GuardKind::{guard},\
+            "Form{{opcode:OPCODES[{number}],targets:{:#x},mask:{mask:#x},value:{value:#x},default:{default:#x},carried:{carried:#x},excluded:&[{excluded}],guard:GuardKind::{guard},\
              sets_read_barrier:{},sets_write_barrier:{},priority:{priority},modifiers:{},operands:&[{}],place:{:?}}},",
             form.targets,
             !form.never_read_barrier,

@@ -92,8 +92,8 @@ pub struct Form {
     pub fixed: Vec<(Bits, u64)>,
     /// Bits without a meaning whose default is not zero.
     pub with: Vec<(Bits, u64)>,
-    /// A value of some bits that words of this form may not have; it may share no bits with `fixed`.
-    pub excluded: Option<(Bits, u64)>,
+    /// Values of some bits that words of this form may not have; they may share no bits with `fixed`.
+    pub excluded: Vec<(Bits, u64)>,
     /// The kind of guard.
     pub guard: GuardKind,
     /// Whether the form may not set a read barrier (a scoreboard released when the operands have been read).

@@ -176,7 +176,7 @@ fn form<'t>(words: impl Iterator<Item = &'t str>, place: String) -> Result<Form,
         targets: 0,
         fixed: Vec::new(),
         with: Vec::new(),
-        excluded: None,
+        excluded: Vec::new(),
         guard: GuardKind::Predicate,
         never_read_barrier: false,
         never_write_barrier: false,
@@ -195,9 +195,7 @@ fn form<'t>(words: impl Iterator<Item = &'t str>, place: String) -> Result<Form,
             }
             "not" => {
                 let entry = assignment_of(words.next().ok_or("`not` without a value")?)?;
-                if form.excluded.replace(entry).is_some() {
-                    return Err("`not` twice".into());
-                }
+                form.excluded.push(entry);
             }
             "guard" => {
                 form.guard = match words.next() {

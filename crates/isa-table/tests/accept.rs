@@ -126,9 +126,9 @@ fn head_of_a_form() {
     assert_eq!(form.fixed, [(bits(&[(91, 1)]), 1), (bits(&[(81, 3)]), 7)]);
     assert_eq!(form.with, [(bits(&[(64, 8)]), 255)]);
     assert_eq!(form.guard, GuardKind::Uniform);
-    assert_eq!(form.excluded, None);
-    let excluding = instruction("FOO\n  form 221 on 90 not 24:8=255 never W\n     R(16), R(24)\n");
-    assert_eq!(excluding.forms[0].excluded, Some((bits(&[(24, 8)]), 255)));
+    assert_eq!(form.excluded, []);
+    let excluding = instruction("FOO\n  form 221 on 90 not 24:8=255 not 32:8=0 never W\n     R(16), R(24), R(32)\n");
+    assert_eq!(excluding.forms[0].excluded, [(bits(&[(24, 8)]), 255), (bits(&[(32, 8)]), 0)]);
     assert_eq!(template(" R(16)").guard, GuardKind::Predicate);
     let never = |clause: &str| {
         let form = instruction(&format!("FOO\n  form 221 on 90{clause}\n     R(16)\n")).forms.remove(0);

@@ -265,8 +265,9 @@ pub struct Form {
     pub default: u128,
     /// The bits that have a meaning: `mask` and all fields.
     pub carried: u128,
-    /// Bits, as a mask, and a value that words of this form may not have in them: nvdisasm rejects such words.
-    pub excluded: Option<(u128, u128)>,
+    /// Bits, as masks, each with a value that words of this form may not have in them: nvdisasm rejects such words, or has no name for the
+    /// operand.
+    pub excluded: &'static [(u128, u128)],
     /// The kind of guard.
     pub guard: GuardKind,
     /// Whether the form may set a read barrier. nvdisasm rejects words that set one in a form that may not.
@@ -288,7 +289,7 @@ impl Form {
     /// Returns whether a word with the form's opcode and fixed bits has a value that the form excludes.
     #[inline]
     pub(crate) fn excludes(&self, word: u128) -> bool {
-        self.excluded.is_some_and(|(mask, value)| word & mask == value)
+        self.excluded.iter().any(|&(mask, value)| word & mask == value)
     }
 }
 

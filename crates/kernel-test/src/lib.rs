@@ -30,7 +30,23 @@ pub struct KernelTest {
     pub shared_bytes: u32,
     /// The arguments, in the order of the kernel's parameters.
     pub parameters: Vec<Parameter>,
+    /// What the texture, sampler and surface references of the module refer to.
+    pub references: Vec<Reference>,
     pub expectations: Vec<Expectation>,
+}
+
+/// A reference of the module (`.texref`, `.samplerref` or `.surfref`), by its name, and what is bound to it before the launch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    pub name: String,
+    pub value: ReferenceValue,
+}
+
+/// What a reference refers to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReferenceValue {
+    Image(Image),
+    Sampler(Sampler),
 }
 
 /// An argument of the launch.
@@ -108,10 +124,15 @@ impl KernelTest {
 
     /// Returns the element type and the number of elements of a buffer, texture or surface.
     pub fn buffer(&self, name: &str) -> Option<(Element, usize)> {
-        self.parameters.iter().find(|parameter| parameter.name == name).and_then(|parameter| match parameter.value {
+        let of_parameter = self.parameters.iter().find(|parameter| parameter.name == name).and_then(|parameter| match parameter.value {
             ParameterValue::Buffer { element, count, .. } => Some((element, count)),
             ParameterValue::Image(ref image) => Some((image.element, image.count())),
             _ => None,
+        });
+        let of_reference = || self.references.iter().find(|reference| reference.name == name);
+        of_parameter.or_else(|| match of_reference()?.value {
+            ReferenceValue::Image(ref image) => Some((image.element, image.count())),
+            ReferenceValue::Sampler(_) => None,
         })
     }
 

@@ -1,7 +1,8 @@
 //! Parser and printer of the header: lines `// key: value`, continued by lines that start with `//  `.
 
 use crate::{
-    Element, Expectation, Expected, Fill, Image, KernelTest, Parameter, ParameterValue, Sampler, Segment, Source, TensorMap, Tolerance,
+    Element, Expectation, Expected, Fill, Image, KernelTest, Parameter, ParameterValue, Reference, ReferenceValue, Sampler, Segment,
+    Source, TensorMap, Tolerance,
 };
 use std::fmt::Write;
 
@@ -33,6 +34,7 @@ pub fn parse(text: &str) -> Result<KernelTest, String> {
         cluster: None,
         shared_bytes: 0,
         parameters: Vec::new(),
+        references: Vec::new(),
         expectations: Vec::new(),
     };
     for entry in entries(lines) {
@@ -90,6 +92,15 @@ fn read_entry(test: &mut KernelTest, entry: &str) -> Result<(), String> {
             test.parameters.push(Parameter { name: (*name).to_owned(), value });
             check_elements(test)?;
         }
+        ["reference", name] => {
+            let value = match read_parameter(value)? {
+                ParameterValue::Image(image) => ReferenceValue::Image(image),
+                ParameterValue::Sampler(sampler) => ReferenceValue::Sampler(sampler),
+                _ => return Err("a reference is a texture, a surface or a sampler".into()),
+            };
+            test.references.push(Reference { name: (*name).to_owned(), value });
+            check_elements(test)?;
+        }
         ["expect", name] => {
             let (_, count) = test.buffer(name).ok_or("no such buffer")?;
             test.expectations.push(read_expectation(name, value, count)?);
@@ -106,7 +117,11 @@ fn check_elements(test: &KernelTest) -> Result<(), String> {
         ParameterValue::Image(ref image) => Some(image.count()),
         _ => None,
     });
-    match counts.fold(0, usize::saturating_add) {
+    let of_references = test.references.iter().map(|reference| match reference.value {
+        ReferenceValue::Image(ref image) => image.count(),
+        ReferenceValue::Sampler(_) => 0,
+    });
+    match counts.chain(of_references).fold(0, usize::saturating_add) {
         total if total > MOST_ELEMENTS => Err(format!("the buffers have {total} elements, more than {MOST_ELEMENTS},")),
         _ => Ok(()),
     }
@@ -264,6 +279,9 @@ impl KernelTest {
         for parameter in &self.parameters {
             push_wrapped(&mut out, &parameter.text());
         }
+        for reference in &self.references {
+            push_wrapped(&mut out, &reference.text());
+        }
         for expectation in &self.expectations {
             push_wrapped(&mut out, &expectation.text());
         }
@@ -281,11 +299,31 @@ impl Parameter {
                 format!("bytes[{}] = {}", bytes.len(), words.join(" "))
             }
             ParameterValue::TensorMap(map) => format!("{} = {}", map.text(), map.buffer),
-            ParameterValue::Image(image) => format!("{} = {}", image.text(), image.fill.text(image.count())),
-            ParameterValue::Sampler(sampler) => format!("sampler{}", sampler.words()),
+            ParameterValue::Image(image) => image_text(image),
+            ParameterValue::Sampler(sampler) => sampler_text(sampler),
         };
         format!("param {}: {value}", self.name)
     }
+}
+
+impl Reference {
+    fn text(&self) -> String {
+        let value = match &self.value {
+            ReferenceValue::Image(image) => image_text(image),
+            ReferenceValue::Sampler(sampler) => sampler_text(sampler),
+        };
+        format!("reference {}: {value}", self.name)
+    }
+}
+
+/// Returns the text of a texture or surface in a header.
+fn image_text(image: &Image) -> String {
+    format!("{} = {}", image.text(), image.fill.text(image.count()))
+}
+
+/// Returns the text of a sampler in a header.
+fn sampler_text(sampler: &Sampler) -> String {
+    format!("sampler{}", sampler.words())
 }
 
 impl Fill {

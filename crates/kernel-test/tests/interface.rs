@@ -16,6 +16,8 @@ const SAMPLE: &str = "// kernel-test 1
 // param k: u16 = ffff
 // param s: bytes[3] = 01 02 ff
 // param out: f32[6] = boundary/3
+// reference tex: texture u32 8 wrap normalized = index
+// reference smp: sampler border
 // expect out: ulp 2 abs 1e-6 rel 5e-1 = 1 2|3 nan*2 ? 0
 .version 8.0
 ";
@@ -25,6 +27,8 @@ fn headers_round_trip() {
     let test = parse(SAMPLE).expect("valid");
     assert_eq!(test.shared_bytes, 128);
     assert_eq!(test.expectations[0].values.len(), 6);
+    assert_eq!(test.buffer("tex"), Some((Element::U32, 8)));
+    assert_eq!(test.buffer("smp"), None);
     assert_eq!(test.header("a sample") + ".version 8.0\n", SAMPLE);
     assert_eq!(parse(&test.header("again")), Ok(test));
 }
@@ -67,6 +71,8 @@ fn mistakes_are_named() {
     assert!(parse(&few).is_err_and(|message| message.starts_with("5 values expected of 6 elements")));
     assert!(parse(&SAMPLE.replace("random:7", "rnd:7")).is_err());
     assert!(parse(".version 8.0").is_err());
+    let number = SAMPLE.replace("reference smp: sampler border", "reference smp: u32 = 1");
+    assert!(parse(&number).is_err_and(|message| message.starts_with("a reference is a texture, a surface or a sampler")));
 }
 
 /// Sizes above the limits are refused before any memory is allocated for them.

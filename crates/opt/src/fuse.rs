@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The other summand is an aligned register pair, or an aligned pair of words in the constant bank (a kernel parameter). A multiply-add of the
-//! program (`mad.wide`) of two registers reads such a pair of words in the same way, instead of two registers with the words. The result may
+//! program (`mad.wide`) reads such a pair of words in the same way, instead of two registers with the words. The result may
 //! have more non-register operands than any encoding form takes, so the pass runs before legalization. The product and the additions stay;
 //! dead-code elimination removes them if they have no other readers.
 
@@ -86,8 +86,9 @@ fn match_constant_addend(function: &Function, definitions: &Definitions, inst: I
     let data = &function.insts[inst];
     let is_wide = data.is_machine(Opcode::IMAD) && matches!(data.modifiers.as_slice(), [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
     let [first, second, addend] = function.sources(inst) else { return None };
-    // An instruction has one operand that is no register. A constant factor would move to a register, which passes share in the whole function.
-    if [first, second].into_iter().any(|factor| factor.value().is_none()) {
+    // An instruction has one operand that is no register. So a literal factor moves to a register, which later passes share between all
+    // accesses with the same element size, while each base would need two registers of its own.
+    if [first, second].into_iter().any(|factor| factor.value().is_none() && factor.integer().is_none()) {
         return None;
     }
     let part = addend.part().filter(|part| part.count == 2 && addend.signs.is_empty())?;

@@ -1,4 +1,5 @@
-//! Joins loads of neighbouring words or doubles of shared memory into vector loads.
+//! Joins loads of neighbouring words or doubles of shared memory into vector loads, and loads of the words of 64-bit constants
+//! ([`constants`]).
 //!
 //! ```text
 //! %2 = LDS [%b+0x10]                         %6:R4 = LDS.128 [%b+0x10]
@@ -14,6 +15,8 @@
 //!
 //! **Before** and **after**: SSA. Copies are left to copy propagation. The cost is linear in the size of the function for each sweep of the
 //! analysis; [`MAX_ANALYSIS_SWEEPS`] limits the number of sweeps.
+
+mod constants;
 
 use oriole_ir::{
     Block, Class, Function, Inst, MemoryAccess, Op, Operand, OperandKind, Order, Part, Pseudo, RegFile, Role, Target, machine,
@@ -47,7 +50,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
 
 /// Runs the pass like [`run`], and records which loads were joined, and why other loads of neighbouring words were not.
 pub fn run_and_record_remarks(function: &mut Function, target: Target, remarks: &mut Remarks) -> Stats {
-    let mut stats = Stats::default();
+    let mut stats = Stats { vectors: constants::run(function, target) };
     let mut zeros: Option<TrailingZeros> = None;
     for at in 0..function.layout.len() {
         let block = function.layout[at];

@@ -14,7 +14,7 @@ use crate::memory::GlobalMemory;
 use crate::sampling::{Geometry, check_geometry};
 
 /// Number of bits of the number of a texture header in a handle.
-const HEADER_BITS: u32 = 20;
+pub(crate) const HEADER_BITS: u32 = 20;
 /// Number of bits in the number of a sampler.
 const SAMPLER_BITS: u32 = 12;
 
@@ -141,6 +141,17 @@ impl GlobalMemory {
     pub fn create_sampler(&mut self, sampler: Sampler) -> u64 {
         self.samplers.push(sampler);
         self.samplers.len() as u64
+    }
+
+    /// Binds a texture, sampler or surface reference of a module, by its name, to a handle.
+    pub fn bind_reference(&mut self, name: &str, handle: u64) {
+        self.references.push((name.to_owned(), handle));
+    }
+
+    /// Returns the handle that a reference is bound to, as far as the machine uses it.
+    pub(crate) fn reference(&self, name: &str) -> Result<u32, String> {
+        let bound = self.references.iter().rev().find(|reference| reference.0 == name);
+        bound.map(|&(_, handle)| handle as u32).ok_or_else(|| format!("nothing is bound to the reference `{name}`"))
     }
 
     /// Returns the texture or surface with the lower half of a handle.

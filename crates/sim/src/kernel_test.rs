@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use oriole_kernel_test::{Difference, Element, KernelTest, ParameterValue};
+use oriole_kernel_test::{Difference, Element, KernelTest, ParameterValue, ReferenceValue};
 
 use crate::tensor_map::TensorMap;
 use crate::{GlobalMemory, Launch};
@@ -82,6 +82,17 @@ impl Setup {
             ParameterValue::Sampler(sampler) => memory.create_sampler(*sampler).to_le_bytes().to_vec(),
         });
         let arguments = arguments.collect();
+        for reference in &test.references {
+            let handle = match &reference.value {
+                ReferenceValue::Image(image) => {
+                    let (handle, address) = memory.create_image(&reference.name, image);
+                    buffers.push((reference.name.clone(), image.element, address));
+                    handle
+                }
+                ReferenceValue::Sampler(sampler) => memory.create_sampler(*sampler),
+            };
+            memory.bind_reference(&reference.name, handle);
+        }
         let launch = Launch {
             kernel: test.kernel.clone(),
             grid: test.grid,

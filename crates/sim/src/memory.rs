@@ -25,6 +25,8 @@ pub struct GlobalMemory {
     pub(crate) images: Vec<DeviceImage>,
     /// The samplers, by number: those of the images, and separate ones.
     pub(crate) samplers: Vec<Sampler>,
+    /// The texture, sampler and surface references that are bound: name and handle.
+    pub(crate) references: Vec<(String, u64)>,
 }
 
 /// A contiguous range of global memory.
@@ -55,7 +57,7 @@ pub enum FaultKind {
 
 impl GlobalMemory {
     pub fn new() -> Self {
-        GlobalMemory { allocations: Vec::new(), next: FIRST_ADDRESS, heap_bytes: 0, images: Vec::new(), samplers: Vec::new() }
+        GlobalMemory { allocations: Vec::new(), next: FIRST_ADDRESS, heap_bytes: 0, images: Vec::new(), samplers: Vec::new(), references: Vec::new() }
     }
 
     /// Makes an allocation with these contents and returns its address.

@@ -55,6 +55,7 @@ impl Kernel {
                 cluster: None,
                 shared_bytes: 0,
                 parameters: Vec::new(),
+                references: Vec::new(),
                 expectations: Vec::new(),
             },
             parameter_types: Vec::new(),

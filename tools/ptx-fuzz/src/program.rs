@@ -388,6 +388,7 @@ impl Program {
             .into_iter()
             .chain(bulk)
             .collect(),
+            references: Vec::new(),
             expectations: Vec::new(),
         }
     }

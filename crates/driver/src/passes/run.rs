@@ -18,7 +18,7 @@ use crate::debug::{assignments, joins, registers, saved_registers, variables};
 use crate::error::{ErrorCause, FunctionError};
 use crate::registers::{HIDDEN_REGISTERS, has_one_dimension};
 use crate::state::{FunctionState, Selection};
-use crate::{barrier_sites, convention, emit, layout, patches, prologue, report_data, resident_blocks, schedule};
+use crate::{barrier_sites, convention, emit, layout, patches, prologue, report_data, resident_blocks, schedule, warp_sites};
 
 /// The result of a pass: nothing, or the errors that stop the compilation of the function.
 type PassOutcome = Result<(), Vec<FunctionError>>;
@@ -440,6 +440,7 @@ pub(super) fn encode(state: &mut FunctionState<'_>) -> PassOutcome {
     }
     let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal_error)?;
     code.barrier_sites = barrier_sites::run(&state.function, &barrier_sites::statements(state.input.module, state.input.id));
+    code.warp_sites = warp_sites::run(&state.function, state.input.module, state.input.id);
     code.requirements = CodeRequirements::of(&state.function, state.input.module, state.input.id);
     code.register_aliases = std::mem::take(&mut state.register_aliases);
     code.register_ranges = registers::ranges(&state.function, &state.register_definitions);

@@ -25,6 +25,26 @@ struct SimdForm {
     mask: Vec<bool>,
 }
 
+/// How absolute differences of four bytes are computed.
+#[derive(Clone, Copy)]
+enum ByteDifferences {
+    /// By `VABSDIFF4`, which can also add them to a word.
+    OneInstruction,
+    /// As the differences between the greater and the smaller bytes.
+    OfExtremes,
+}
+
+/// Returns whether the target computes minima and maxima of four bytes at once.
+fn has_byte_extremes(select: &Select<'_>) -> bool {
+    select.encodes("VIMNMX.U8x4 R0, R0, R0, PT")
+}
+
+/// Emits the smaller or the greater bytes of two words.
+fn byte_extremes(select: &mut Select<'_>, is_signed: bool, is_max: bool, a: Operand, b: Operand) -> Operand {
+    let (sign, which) = (if is_signed { 'S' } else { 'U' }, if is_max { "!PT" } else { "PT" });
+    select.b.define(Class::R, &format!("VIMNMX.{sign}8x4 $, {{}}, {{}}, {which}"), &[a, b])
+}
+
 /// Returns the digits of a selector such as `h10` by lane. The last digit belongs to lane 0: `h10` gives `[0, 1]`.
 fn digits(selector: &str) -> Vec<u32> {
     selector.chars().rev().filter_map(|digit| digit.to_digit(10)).collect()
@@ -68,13 +88,31 @@ impl SimdForm {
         select.b.define(Class::R, "PRMT $, {}, {}, {}", &[words[0], selector.into(), words[1]])
     }
 
-    /// Returns whether `VABSDIFF4` computes the lanes.
-    fn has_byte_differences(&self, select: &Select<'_>) -> bool {
+    /// Returns how the target computes absolute differences of four bytes at once; `None` if it does not, or if the lanes are others.
+    fn byte_differences(&self, select: &Select<'_>) -> Option<ByteDifferences> {
         let is_uniform = self.signed[1] == self.signed[2];
-        self.operation == PrimaryOperation::AbsoluteDifference
-            && self.lanes == 4
-            && is_uniform
-            && select.encodes("VABSDIFF4.U8 R0, R0, R0, RZ")
+        if self.operation != PrimaryOperation::AbsoluteDifference || self.lanes != 4 || !is_uniform {
+            return None;
+        }
+        if select.encodes("VABSDIFF4.U8 R0, R0, R0, RZ") {
+            return Some(ByteDifferences::OneInstruction);
+        }
+        has_byte_extremes(select).then_some(ByteDifferences::OfExtremes)
+    }
+
+    /// Emits the absolute differences of the lanes of two words, as bytes without sign.
+    fn absolute_differences(&self, select: &mut Select<'_>, how: ByteDifferences, [a, b]: [Operand; 2]) -> Operand {
+        let is_signed = self.signed[1];
+        match how {
+            ByteDifferences::OneInstruction => {
+                let sign = if is_signed { "" } else { ".U8" };
+                select.b.define(Class::R, &format!("VABSDIFF4{sign} $, {{}}, {{}}, RZ"), &[a, b])
+            }
+            ByteDifferences::OfExtremes => {
+                let [least, greatest] = [false, true].map(|is_max| byte_extremes(select, is_signed, is_max, a, b));
+                select.b.define(Class::R, "VIADD.U8x4 $, {}, -{}", &[greatest, least])
+            }
+        }
     }
 
     /// Emits all lanes at once where a few instructions can do that.
@@ -92,10 +130,14 @@ impl SimdForm {
                 let packing = if a_is_signed { Packing::SignedHalves } else { Packing::UnsignedHalves };
                 Some(smaller_or_greater(select, packing, self.operation == PrimaryOperation::Maximum, false, a, b))
             }
-            PrimaryOperation::AbsoluteDifference if self.has_byte_differences(select) && !(self.saturates && self.signed[0]) => {
+            PrimaryOperation::Minimum | PrimaryOperation::Maximum if keeps_range && has_byte_extremes(select) => {
                 let [a, b] = [0, 1].map(|source| self.gathered(select, source, words));
-                let sign = if a_is_signed { "" } else { ".U8" };
-                Some(select.b.define(Class::R, &format!("VABSDIFF4{sign} $, {{}}, {{}}, RZ"), &[a, b]))
+                Some(byte_extremes(select, a_is_signed, self.operation == PrimaryOperation::Maximum, a, b))
+            }
+            PrimaryOperation::AbsoluteDifference if !(self.saturates && self.signed[0]) => {
+                let how = self.byte_differences(select)?;
+                let words = [0, 1].map(|source| self.gathered(select, source, words));
+                Some(self.absolute_differences(select, how, words))
             }
             _ => None,
         }
@@ -103,6 +145,12 @@ impl SimdForm {
 
     /// Emits sums or differences of the lanes, without carries from lane to lane.
     fn sum_of_lanes(&self, select: &mut Select<'_>, a: Operand, b: Operand) -> Operand {
+        let packed = if self.lanes == 2 { "VIADD.16x2" } else { "VIADD.U8x4" };
+        if select.encodes(&format!("{packed} R0, R0, -R0")) {
+            let [a, b] = [a, b].map(|word| select.in_register(word));
+            let sign = if self.operation == PrimaryOperation::Add { "" } else { "-" };
+            return select.b.define(Class::R, &format!("{packed} $, {{}}, {sign}{{}}"), &[a, b]);
+        }
         let tops: u32 = if self.lanes == 2 { 0x8000_8000 } else { 0x8080_8080 };
         // The top bits of the lanes are added without carry, the bits below them with a zero, or for differences a one, above them.
         if self.operation == PrimaryOperation::Add {
@@ -162,10 +210,21 @@ impl SimdForm {
 
     /// Emits the sum of the lanes of the mask and a word.
     fn accumulated(&self, select: &mut Select<'_>, words: [Operand; 2], addend: Operand) -> Operand {
-        if self.has_byte_differences(select) && self.mask.iter().all(|&is_set| is_set) {
-            let [a, b] = [0, 1].map(|source| self.gathered(select, source, words));
-            let sign = if self.signed[1] { "" } else { ".U8" };
-            return select.b.define(Class::R, &format!("VABSDIFF4{sign}.ACC $, {{}}, {{}}, {{}}"), &[a, b, addend]);
+        let takes_all = self.mask.iter().all(|&is_set| is_set);
+        match self.byte_differences(select).filter(|_| !(self.saturates && self.signed[0])) {
+            Some(ByteDifferences::OneInstruction) if takes_all => {
+                let [a, b] = [0, 1].map(|source| self.gathered(select, source, words));
+                let sign = if self.signed[1] { "" } else { ".U8" };
+                return select.b.define(Class::R, &format!("VABSDIFF4{sign}.ACC $, {{}}, {{}}, {{}}"), &[a, b, addend]);
+            }
+            Some(how @ ByteDifferences::OfExtremes) => {
+                let words = [0, 1].map(|source| self.gathered(select, source, words));
+                let differences = self.absolute_differences(select, how, words);
+                // The sum of the products with one for each lane of the mask and zero for the others.
+                let ones = (0..4).filter(|&lane| self.mask[lane]).fold(0_u32, |ones, lane| ones | 1 << (8 * lane));
+                return select.b.define(Class::R, "IDP.4A.U8.U8 $, {}, {}, {}", &[differences, ones.into(), addend]);
+            }
+            _ => {}
         }
         let values: Vec<Operand> = (0..self.lanes).filter(|&lane| self.mask[lane]).map(|lane| self.lane(select, lane, words)).collect();
         values.chunks(2).fold(addend, |sum, values| match *values {

@@ -127,11 +127,13 @@ impl ExactNumber {
 
 /// Emits the nearest 32-bit number of a signed 64-bit number.
 fn clamped_pair(select: &mut Select<'_>, [low, high]: WordPair, is_signed: bool) -> Operand {
-    let sign = select.sign_mask(high);
-    let (extension, greatest) = if is_signed { (select.sign_mask(low), 0x7fff_ffff_u32) } else { (Operand::RZ, u32::MAX) };
+    let extension = if is_signed { select.sign_mask(low) } else { Operand::RZ };
     let fits = select.compare_words("EQ", false, high, extension);
-    // The greatest number, or its complement, the least one, where the number is negative.
-    let limit = select.logic(0x3c, sign, greatest.into(), Operand::RZ);
+    // Where the number is negative, the limit is the least number, which is the greatest one plus the sign bit: 0x7fffffff + 1 or
+    // 0xffffffff + 1. `LEA.HI` adds the upper word of the shifted source, which is the sign bit.
+    let greatest = if is_signed { 0x7fff_ffff_u32 } else { u32::MAX };
+    let high = select.in_register(high);
+    let limit = select.b.define(Class::R, "LEA.HI $, {}, {}, RZ, 0x1", &[high, greatest.into()]);
     select.select_by_predicate(fits, low, limit)
 }
 

@@ -1,4 +1,4 @@
-//! `vmad`: the sum of a product of up to 66 bits and a word, shifted right and clamped.
+//! `vmad`: the sum of a product of up to 64 bits and a word, shifted right and clamped.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::table::{Modifier, Slot};
@@ -7,8 +7,12 @@ use oriole_ptx::types::ScalarType;
 use super::{VideoOperand, VideoWord, clamped_pair, signedness};
 use crate::context::Select;
 use crate::error::Unsupported;
+use crate::integer::{Packing, smaller_or_greater};
 use crate::ptx::Ptx;
 use crate::words::WordPair;
+
+/// Upper word of 2^62 - 2^32.
+const LARGE_UPPER_WORD: u32 = 0x3fff_ffff;
 
 /// Selects `vmad`.
 pub(crate) fn multiply_add(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -24,23 +28,25 @@ pub(crate) fn multiply_add(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
         Some(Modifier::Shr15) => 15,
         _ => 0,
     };
-    let product = product(select, sources);
-    // A third word is needed for the sign of a number between 2^63 and 2^64.
+    let mut product = product(select, sources);
     let is_large =
         is_signed && ptx.has(Modifier::Sat) && !(sources[0].fits_signed && sources[1].fits_signed) && !a_is_signed && !b_is_signed;
-    let count = if is_large { 3 } else { 2 };
+    if is_large {
+        // An unsigned product of 2^62 and more would have no room for a sign. It makes the result the greatest or least number, also after
+        // a shift by 15, and so does any product from 2^62 - 2^32 on.
+        product[1] = smaller_or_greater(select, Packing::Unsigned, false, false, product[1], LARGE_UPPER_WORD.into());
+    }
     let extension = if is_signed { select.sign_mask(addend) } else { Operand::RZ };
-    let addend = &[addend, extension, extension][..count];
-    let product = &[product[0], product[1], Operand::RZ][..count];
+    let addend = [addend, extension];
     let mut sum = if negates_product {
-        chain(select, addend, product, true, false)
+        sum(select, addend, product, true, false)
     } else {
-        chain(select, product, addend, negates_addend, ptx.has(Modifier::Po))
+        sum(select, product, addend, negates_addend, ptx.has(Modifier::Po))
     };
     if shift > 0 {
-        shift_words(select, &mut sum, shift, is_signed);
+        sum = shifted_right(select, sum, shift, is_signed);
     }
-    let result = if ptx.has(Modifier::Sat) { clamped(select, &sum, is_signed) } else { sum[0] };
+    let result = if ptx.has(Modifier::Sat) { clamped(select, sum, is_signed) } else { sum[0] };
     select.assign(operands[0].operand, result)
 }
 
@@ -64,45 +70,34 @@ fn product(select: &mut Select<'_>, [a, b]: [VideoWord; 2]) -> WordPair {
     [low, select.difference(high, excess)]
 }
 
-/// Emits `a + b`, `a - b` or `a + b + 1` of numbers with several words.
-fn chain(select: &mut Select<'_>, a: &[Operand], b: &[Operand], subtract: bool, plus_one: bool) -> Vec<Operand> {
+/// Emits `a + b`, `a - b` or `a + b + 1` of 64-bit numbers.
+fn sum(select: &mut Select<'_>, a: WordPair, b: WordPair, subtract: bool, plus_one: bool) -> WordPair {
+    if !plus_one && select.encodes("IADD.64 R0, R0, -R0") {
+        let [a, b] = [a, b].map(|words| select.b.pack(Class::R2, &words));
+        let template = if subtract { "IADD.64 $, {}, -{}" } else { "IADD.64 $, {}, {}" };
+        let sum = select.b.define(Class::R2, template, &[a, b]);
+        return [select.low(sum), select.high(sum)];
+    }
     let invert = if subtract { "~" } else { "" };
-    let mut carry = if subtract || plus_one { Operand::PT } else { Operand::PT.inverted_predicate() };
-    let mut words = Vec::new();
+    let carry = if subtract || plus_one { Operand::PT } else { Operand::PT.inverted_predicate() };
     let template = format!("IADD3.X $, $, PT, {{}}, {invert}{{}}, RZ, {{}}, !PT");
-    for (&a, &b) in a.iter().zip(b) {
-        let (word, next) = select.b.define_two([Class::R, Class::P], &template, &[a, b, carry]);
-        words.push(word);
-        carry = next;
-    }
-    words
+    let (low, carry) = select.b.define_two([Class::R, Class::P], &template, &[a[0], b[0], carry]);
+    let template = format!("IADD3.X $, PT, PT, {{}}, {invert}{{}}, RZ, {{}}, !PT");
+    let high = select.b.define(Class::R, &template, &[a[1], b[1], carry]);
+    [low, high]
 }
 
-/// Shifts a number with several words to the right.
-fn shift_words(select: &mut Select<'_>, words: &mut [Operand], shift: u32, is_signed: bool) {
-    for number in 0..words.len() {
-        words[number] = match words.get(number + 1) {
-            Some(&above) => select.b.define(Class::R, "SHF.R.U64 $, {}, {}, {}", &[words[number], shift.into(), above]),
-            None => select.shift_right(words[number], shift.into(), is_signed),
-        };
-    }
+/// Shifts a 64-bit number to the right.
+fn shifted_right(select: &mut Select<'_>, [low, high]: WordPair, shift: u32, is_signed: bool) -> WordPair {
+    let lower = select.b.define(Class::R, "SHF.R.U64 $, {}, {}, {}", &[low, shift.into(), high]);
+    [lower, select.shift_right(high, shift.into(), is_signed)]
 }
 
-/// Emits the nearest 32-bit number.
-fn clamped(select: &mut Select<'_>, words: &[Operand], is_signed: bool) -> Operand {
-    match *words {
-        [low, high, top] => {
-            let sign = select.sign_mask(low);
-            let fits = select.compare_words("EQ", false, high, sign);
-            let fits = select.compare_words_and("EQ", false, top, sign, "AND", fits);
-            let top_sign = select.sign_mask(top);
-            let limit = select.logic(0x3c, top_sign, 0x7fff_ffff_u32.into(), Operand::RZ);
-            select.select_by_predicate(fits, low, limit)
-        }
-        _ if is_signed => clamped_pair(select, [words[0], words[1]], true),
-        _ => {
-            let fits = select.compare_words("EQ", false, words[1], Operand::RZ);
-            select.select_by_predicate(fits, words[0], u32::MAX.into())
-        }
+/// Emits the nearest 32-bit number of a 64-bit number.
+fn clamped(select: &mut Select<'_>, number: WordPair, is_signed: bool) -> Operand {
+    if is_signed {
+        return clamped_pair(select, number, true);
     }
+    let fits = select.compare_words("EQ", false, number[1], Operand::RZ);
+    select.select_by_predicate(fits, number[0], u32::MAX.into())
 }

@@ -132,7 +132,8 @@ impl MoveBuilder<'_> {
             OperandKind::Constant { bank, offset } => self.move_constant(bank, offset, width, move_kind.file),
             OperandKind::Reference(_) if width == 1 => self.move_word(Operand::new(operand.kind), move_kind.file).kind,
             OperandKind::Value(part) => self.copy_to_register_file(part, move_kind)?.kind,
-            OperandKind::Zero(file) if matches!(operand.role, Role::Bracket(_)) => {
+            // The zero register of another file may have an encoding; that of the same file has none, or it would not be moved.
+            OperandKind::Zero(file) if matches!(operand.role, Role::Bracket(_)) || file == move_kind.file => {
                 let parts: SmallVec<[Operand; 4]> =
                     (0..width).map(|_| self.move_word(Operand::new(OperandKind::Zero(file)), move_kind.file)).collect();
                 self.prelude.pack(self.function, move_kind.file, &parts).kind

@@ -298,12 +298,29 @@ pub(crate) struct PtxAtomic {
     pub(crate) ordering: Ordering,
 }
 
+/// A texture, sampler or surface that an instruction names.
+pub(crate) enum ImageHandle {
+    Register(PtxSource),
+    /// A variable of type `.texref`, `.samplerref` or `.surfref`, by its name.
+    Reference(Box<str>),
+}
+
+impl ImageHandle {
+    /// Returns the register of the handle; `None` for a reference.
+    pub(crate) fn register(&self) -> Option<&PtxSource> {
+        match self {
+            ImageHandle::Register(source) => Some(source),
+            ImageHandle::Reference(_) => None,
+        }
+    }
+}
+
 /// An access to a texture or surface.
 pub(crate) struct ImageAccess {
     pub(crate) kind: ImageAccessKind,
-    pub(crate) handle: PtxSource,
+    pub(crate) handle: ImageHandle,
     /// The separate sampler, if the instruction names one.
-    pub(crate) sampler: Option<PtxSource>,
+    pub(crate) sampler: Option<ImageHandle>,
     /// The number of the sample of textures with several, the index of those with layers, then the coordinates.
     pub(crate) coordinates: Box<[PtxSource]>,
     /// The level of a fetch that names one.

@@ -81,7 +81,8 @@ impl Code {
             .kernels
             .get(&launch.kernel)
             .ok_or_else(|| SassError::new(ErrorKind::Launch, format!("the code has no kernel `{}`", launch.kernel)))?;
-        let prepared = self.prepare(launch, kernel)?;
+        let mut prepared = self.prepare(launch, kernel)?;
+        self.bind_references(launch, memory, &mut prepared.constants)?;
         let program = SassProgram::build(self, kernel, &prepared);
         for variables in &self.variables {
             memory.place(&variables.name, variables.address, &variables.bytes);

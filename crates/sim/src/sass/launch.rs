@@ -6,7 +6,7 @@ use super::constants::{BANK_BYTES, ConstantBanks};
 use super::fault::{ErrorKind, SassError};
 use super::load::{Code, Kernel};
 use super::world::Map;
-use crate::Launch;
+use crate::{GlobalMemory, Launch};
 
 /// Descriptor of global memory; its contents are not interpreted.
 const DESCRIPTOR: u64 = 0x0000_1000_0000_0fde;
@@ -102,6 +102,26 @@ impl Code {
         let requested = self.functions[kernel.function].instructions.iter().flatten().filter_map(requested_registers);
         let registers = requested.fold(kernel.registers, u16::max);
         Ok(LaunchInputs { constants, map, registers, initial_registers: kernel.registers })
+    }
+}
+
+impl Code {
+    /// Fills in the words of the constant banks for the texture, sampler and surface references of a kernel.
+    pub(super) fn bind_references(&self, launch: &Launch, memory: &GlobalMemory, constants: &mut ConstantBanks) -> Result<(), SassError> {
+        for word in &self.references {
+            let (bank, kernel, _) = &self.banks[word.section];
+            if kernel.as_ref().is_some_and(|kernel| *kernel != launch.kernel) {
+                continue;
+            }
+            let wrong = |message: String| SassError::new(ErrorKind::Launch, format!("{}: {message}", launch.kernel));
+            let handle = memory.reference(&word.name).map_err(wrong)?;
+            let start = word.offset as usize;
+            let bytes = constants.bank_mut(usize::from(*bank)).get_mut(start..start + 4);
+            let bytes = bytes.ok_or_else(|| wrong(format!("the word of `{}` is outside of the constant bank", word.name)))?;
+            let old = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            bytes.copy_from_slice(&word.field.put(old, handle).to_le_bytes());
+        }
+        Ok(())
     }
 }
 

@@ -5,8 +5,12 @@ use oriole_cubin::relocation::{Relocation, RelocationType};
 use oriole_cubin::section::{Content, SectionKind};
 
 use super::fault::{ErrorKind, SassError};
-use super::load::{AssignedLocation, Sections};
+use super::load::{AssignedLocation, ReferenceWord, Sections};
 use super::world::Map;
+use crate::image::HEADER_BITS;
+
+/// The bits of the number of a texture header in a handle.
+const HEADER_MASK: u32 = (1 << HEADER_BITS) - 1;
 
 /// Applies every relocation of code, constants and variables.
 pub(super) fn apply(cubin: &Cubin, sections: &mut Sections) -> Result<(), SassError> {
@@ -22,10 +26,48 @@ pub(super) fn apply(cubin: &Cubin, sections: &mut Sections) -> Result<(), SassEr
             continue;
         }
         for relocation in relocations {
+            if let Some(field) = ReferenceField::of(relocation.relocation_type) {
+                let name = cubin.symbols().get(relocation.symbol as usize).map(|symbol| symbol.name.clone()).unwrap_or_default();
+                sections.references.push(ReferenceWord { section: patched, offset: relocation.offset, name, field });
+                continue;
+            }
             one(cubin, sections, &map, patched, relocation)?;
         }
     }
     Ok(())
+}
+
+/// The part of a word that a texture, sampler or surface reference fills in when a kernel is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReferenceField {
+    /// The number of the texture header in the lower 20 bits, and that of the sampler of the texture above.
+    Image,
+    /// The number of a separate sampler, in the upper 12 bits.
+    UpperSampler,
+    /// The number of a separate sampler, in the whole word.
+    Sampler,
+}
+
+impl ReferenceField {
+    /// Returns the field of a relocation type; `None` for relocations of addresses.
+    fn of(kind: RelocationType) -> Option<ReferenceField> {
+        match kind {
+            RelocationType::R_CUDA_TEX_HEADER_INDEX | RelocationType::R_CUDA_SURF_HEADER_INDEX => Some(ReferenceField::Image),
+            RelocationType::R_CUDA_SAMP_HEADER_INDEX => Some(ReferenceField::UpperSampler),
+            RelocationType::R_CUDA_SAMP_HEADER_INDEX_0 => Some(ReferenceField::Sampler),
+            _ => None,
+        }
+    }
+
+    /// Returns a word with the field replaced by a handle.
+    pub(super) fn put(self, word: u32, handle: u32) -> u32 {
+        match self {
+            // A relocation of a separate sampler may have filled in the upper bits.
+            ReferenceField::Image if word >> HEADER_BITS != 0 => word & !HEADER_MASK | handle & HEADER_MASK,
+            ReferenceField::Image | ReferenceField::Sampler => handle,
+            ReferenceField::UpperSampler => word & HEADER_MASK | handle << HEADER_BITS,
+        }
+    }
 }
 
 /// Applies one relocation to section `patched`.

@@ -11,7 +11,7 @@ use oriole_isa::{Instruction, SystemLayout, Target, decode};
 use rustc_hash::FxHashMap;
 
 use super::fault::{ErrorKind, SassError};
-use super::link;
+use super::link::{self, ReferenceField};
 use super::world::{CODE_START, GLOBALS_START};
 
 /// Size of an instruction in bytes.
@@ -35,6 +35,19 @@ pub struct Code {
     pub(super) variables: Vec<VariableSection>,
     /// Names of the driver functions that the code refers to.
     pub(super) externals: Vec<String>,
+    /// The words of constant banks that references fill in; the sections are indices into `banks`.
+    pub(super) references: Vec<ReferenceWord>,
+}
+
+/// A word that a texture, sampler or surface reference fills in when a kernel is launched.
+pub(super) struct ReferenceWord {
+    /// Index of the section that has the word.
+    pub section: usize,
+    /// Offset of the word in bytes.
+    pub offset: u64,
+    /// Name of the reference.
+    pub name: String,
+    pub field: ReferenceField,
 }
 
 /// A code section.
@@ -100,17 +113,23 @@ impl Code {
         let kernels = kernels(&cubin, &functions, target);
         let mut banks = Vec::new();
         let mut variables = Vec::new();
+        let mut bank_of_section = vec![None; cubin.sections().len()];
         for (index, section) in cubin.sections().iter().enumerate() {
             let Some(bytes) = sections.bytes[index].take() else { continue };
             match (section.kind(), sections.located[index]) {
-                (SectionKind::Constant(bank, name), _) => banks.push((bank, name.map(str::to_owned), bytes)),
+                (SectionKind::Constant(bank, name), _) => {
+                    bank_of_section[index] = Some(banks.len());
+                    banks.push((bank, name.map(str::to_owned), bytes));
+                }
                 (SectionKind::Global, AssignedLocation::At(address)) => {
                     variables.push(VariableSection { name: section.name.clone(), address, bytes });
                 }
                 _ => {}
             }
         }
-        Ok(Code { target, functions, kernels, banks, variables, externals: sections.externals })
+        let of_bank = |word: ReferenceWord| Some(ReferenceWord { section: bank_of_section[word.section]?, ..word });
+        let references = sections.references.into_iter().filter_map(of_bank).collect();
+        Ok(Code { target, functions, kernels, banks, variables, externals: sections.externals, references })
     }
 
     /// Returns the target of the code.
@@ -148,6 +167,8 @@ pub(super) struct Sections {
     pub externals: Vec<String>,
     /// Address of the first driver function.
     pub externals_start: u64,
+    /// The words that references fill in.
+    pub references: Vec<ReferenceWord>,
 }
 
 impl Sections {
@@ -159,6 +180,7 @@ impl Sections {
             bytes: vec![None; count],
             externals: Vec::new(),
             externals_start: 0,
+            references: Vec::new(),
         };
         let (mut code, mut data) = (CODE_START, GLOBALS_START);
         for (index, section) in cubin.sections().iter().enumerate() {

@@ -1,13 +1,13 @@
-//! Decodes `tex`, `tld4`, `txq`, `suld`, `sust`, `sured` and `suq` with handles in registers. References are refused.
+//! Decodes `tex`, `tld4`, `txq`, `suld`, `sust`, `sured` and `suq`.
 
 use oriole_kernel_test::Arrangement;
-use oriole_ptx::ast::{self, AddressBase, FormShape, ValueType};
+use oriole_ptx::ast::{self, AddressBase, FormShape, ValueType, VariableId};
 use oriole_ptx::table::{Opcode, Slot as FormSlot};
-use oriole_ptx::types::ScalarType;
+use oriole_ptx::types::{ScalarType, StateSpace};
 
 use super::{Decode, FunctionDecoder, Missing, PtxInst};
 use crate::image::{OutsideAccess, SurfaceReduction, SurfaceUnit};
-use crate::ptx::program::{ImageAccess, ImageAccessKind, ImageResults, PtxAction, PtxSource, RegisterSlot};
+use crate::ptx::program::{ImageAccess, ImageAccessKind, ImageHandle, ImageResults, PtxAction, PtxSource, RegisterSlot};
 use crate::sampling::Geometry;
 
 /// The destinations of the elements of an access; `None` for `_`.
@@ -15,8 +15,8 @@ type Destinations = Box<[Option<RegisterSlot>]>;
 
 /// The operands that name a texture or surface and the position in it.
 struct ImagePlace {
-    handle: PtxSource,
-    sampler: Option<PtxSource>,
+    handle: ImageHandle,
+    sampler: Option<ImageHandle>,
     coordinates: Vec<PtxSource>,
 }
 
@@ -53,17 +53,28 @@ impl FunctionDecoder<'_> {
         Ok(())
     }
 
-    /// Decodes a handle in a register.
-    fn handle(&mut self, operand: ast::Operand) -> Decode<PtxSource> {
+    /// Decodes a handle in a register, or a reference.
+    fn handle(&mut self, operand: ast::Operand) -> Decode<ImageHandle> {
         match operand {
-            ast::Operand::Register(_) => self.source(operand, ScalarType::U64),
+            ast::Operand::Register(_) => self.source(operand, ScalarType::U64).map(ImageHandle::Register),
+            ast::Operand::Variable(id) => self.reference(id),
             ast::Operand::Bracket(list) => self.handle(self.body.list(list)[0]),
             ast::Operand::Address(position) | ast::Operand::AddressOf(position) => match self.body.addresses[position as usize].base {
-                AddressBase::Register(register) => self.source(ast::Operand::Register(register), ScalarType::U64),
-                _ => Err(Missing::new("a texture, sampler or surface reference")),
+                AddressBase::Register(register) => self.handle(ast::Operand::Register(register)),
+                AddressBase::Variable(id) => self.reference(id),
+                _ => Err(Missing::new("an element of an array of references")),
             },
-            _ => Err(Missing::new("a texture, sampler or surface reference")),
+            _ => Err(Missing::new("this kind of reference")),
         }
+    }
+
+    /// Returns the reference that a variable is.
+    fn reference(&self, id: VariableId) -> Decode<ImageHandle> {
+        let variable = &self.module.variables[id];
+        if variable.space == StateSpace::Param {
+            return Err(Missing::new("a parameter that is a texture, sampler or surface reference"));
+        }
+        Ok(ImageHandle::Reference(self.module.name(variable.name).into()))
     }
 
     /// Decodes `[handle, {x, y, z}]`, or `[handle, {sample, index, x, y}]`, either one with a sampler after the handle. The coordinates

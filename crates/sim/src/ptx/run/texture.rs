@@ -5,7 +5,7 @@ use super::warp::{PtxWarp, lanes_of};
 use super::{LaunchState, Stop};
 use crate::image::{OutsideAccess, SurfacePlace, SurfaceUnit};
 use crate::ptx::finding::FindingKind;
-use crate::ptx::program::{ImageAccess, ImageAccessKind, ImageResults};
+use crate::ptx::program::{ImageAccess, ImageAccessKind, ImageHandle, ImageResults};
 use crate::sampling::{Fetch, Geometry, Level};
 use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::Mode;
@@ -44,8 +44,13 @@ impl PtxWarp {
         line: u32,
     ) -> Result<(), Stop> {
         for lane in lanes_of(active) {
-            let operands =
-                access.coordinates.iter().chain(&access.derivatives).chain(&access.offsets).chain([&access.handle]).chain(&access.sampler);
+            let operands = access
+                .coordinates
+                .iter()
+                .chain(&access.derivatives)
+                .chain(&access.offsets)
+                .chain(access.handle.register())
+                .chain(access.sampler.as_ref().and_then(ImageHandle::register));
             if machine.options.undefined_values && operands.into_iter().any(|&source| self.read_undefined(source, lane) as u32 != 0) {
                 machine.uninitialized(
                     block,
@@ -63,9 +68,9 @@ impl PtxWarp {
     }
 
     fn access_by_lane(&mut self, machine: &mut LaunchState<'_>, access: &ImageAccess, lane: usize) -> Result<(), String> {
-        let handle = self.read(&machine.pool, access.handle, lane) as u32;
-        let image = match access.sampler {
-            Some(sampler) => machine.memory.image_with_sampler(handle, self.read(&machine.pool, sampler, lane) as u32)?,
+        let handle = self.image_handle(machine, &access.handle, lane)?;
+        let image = match &access.sampler {
+            Some(sampler) => machine.memory.image_with_sampler(handle, self.image_handle(machine, sampler, lane)?)?,
             None => machine.memory.image(handle)?,
         };
         let words: Vec<u32> = access.coordinates.iter().map(|&source| self.read(&machine.pool, source, lane) as u32).collect();
@@ -119,6 +124,14 @@ impl PtxWarp {
         Ok(())
     }
 
+    /// Returns the part of a handle that the machine uses.
+    fn image_handle(&self, machine: &LaunchState<'_>, handle: &ImageHandle, lane: usize) -> Result<u32, String> {
+        match handle {
+            &ImageHandle::Register(source) => Ok(self.read(&machine.pool, source, lane) as u32),
+            ImageHandle::Reference(name) => machine.memory.reference(name),
+        }
+    }
+
     /// Returns the derivatives of the coordinates by x and by y.
     fn derivatives(&self, machine: &LaunchState<'_>, access: &ImageAccess, lane: usize) -> [[f32; 3]; 2] {
         let mut derivatives = [[0.0; 3]; 2];
@@ -168,7 +181,7 @@ impl PtxWarp {
         place: &SurfacePlace,
         element_bytes: usize,
     ) -> Result<(), String> {
-        let image = machine.memory.image(self.read(&machine.pool, access.handle, lane) as u32)?;
+        let image = machine.memory.image(self.image_handle(machine, &access.handle, lane)?)?;
         if access.values.is_empty() {
             let bytes = machine.memory.read_surface(&image, place, element_bytes * access.destinations.len())?;
             for (element, destination) in bytes.chunks_exact(element_bytes).zip(&access.destinations) {

@@ -2,19 +2,20 @@
 //!
 //! Each instruction is compiled in a kernel of its own without optimization, so that nothing removes it. A refusal is a failure, and so is
 //! an internal error. The rows are sampled; `ORIOLE_ALL_FORMS=1 cargo test -p oriole-driver --test forms every_legal_form -- --nocapture`
-//! compiles all forms for all targets and lets nvdisasm read them. It prints a line for each target. The test executable needs no other
-//! file than nvdisasm, in the folder that `ORIOLE_ORACLES` names, so it can be copied to a machine with more processors.
+//! compiles all forms for all targets and lets nvdisasm read them (`all.rs`). It prints a line for each target. The test executable needs
+//! no other file than nvdisasm, in the folder that `ORIOLE_ORACLES` names, so it can be copied to a machine with more processors.
 //!
 //! `forms.txt` is a baseline of the generated code: for each opcode the number of forms, the number of instructions and a digest of the
 //! cubins. It is no statement of correctness: a line that changes must be reviewed and explained by the change that causes it.
 //! `ORIOLE_BLESS=1` rewrites the table.
 
+mod all;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use oriole_driver::{CompileError, Compiled, ErrorCause, Hooks, Options, Parallelism, compile};
 use oriole_isa::Target;
@@ -30,12 +31,6 @@ const FORMS_PER_ROW: usize = 60;
 
 /// The same for textures, which have more than a hundred rows that differ in operands only.
 const TEXTURES_PER_ROW: usize = 8;
-
-/// The number of forms of a row from which on the table itself samples them.
-const ALL_PER_ROW: usize = 4096;
-
-/// Maximum number of forms in one file if all forms are compiled.
-const FORMS_PER_FILE: usize = 512;
 
 /// Maximum number of forms to compile per row of the table with each guard.
 const GUARDED_FORMS_PER_ROW: usize = 4;
@@ -142,11 +137,6 @@ struct Selection {
     /// Maximum numbers of forms per row.
     forms_per_row: usize,
     textures_per_row: usize,
-    /// Also compiles forms that only earlier versions of PTX have, and lets nvdisasm read the files.
-    is_thorough: bool,
-    /// The opcodes whose forms to compile; all if there are none.
-    opcodes: Vec<String>,
-    threads: usize,
 }
 
 /// Returns the number of processors.
@@ -158,37 +148,15 @@ impl Selection {
     /// A sample for each set of encodings.
     fn sample(guard: &'static str, forms_per_row: usize) -> Selection {
         let targets = TARGETS.iter().map(|name| Target::parse(name).unwrap()).collect();
-        let textures_per_row = forms_per_row.min(TEXTURES_PER_ROW);
-        Selection { targets, guard, forms_per_row, textures_per_row, is_thorough: false, opcodes: Vec::new(), threads: processors() }
+        Selection { targets, guard, forms_per_row, textures_per_row: forms_per_row.min(TEXTURES_PER_ROW) }
     }
 
-    fn has_opcode(&self, opcode: &str) -> bool {
-        self.opcodes.is_empty() || self.opcodes.iter().any(|wanted| wanted == opcode)
-    }
-
-    /// Returns the forms of a row for a target, in groups of one version of PTX each.
-    fn groups(&self, row: usize, target: Target) -> Vec<Vec<Case>> {
+    /// Returns the forms of a row that the newest version of PTX has for a target.
+    fn forms(&self, row: usize, target: Target) -> Vec<Case> {
         let limit = if ROWS[row].family == "texture" { self.textures_per_row } else { self.forms_per_row };
         let guarded = |case: Case| Case { text: format!("{}{}", self.guard, case.text), ..case };
         let forms: Vec<Case> = legal_forms(row, limit).into_iter().flat_map(with_handles).map(guarded).collect();
-        let newest = Platform { version: PtxVersion::NEWEST, target };
-        if !self.is_thorough {
-            let valid = valid_cases(&forms, newest);
-            return if valid.is_empty() { Vec::new() } else { vec![valid] };
-        }
-        let mut groups: Vec<Vec<Case>> = forms.chunks(FORMS_PER_FILE).map(|forms| valid_cases(forms, newest)).collect();
-        let valid: BTreeSet<&str> = groups.iter().flatten().map(|case| case.text.as_str()).collect();
-        let mut left: BTreeMap<PtxVersion, Vec<Case>> = BTreeMap::new();
-        // A version before the target exists cannot name it.
-        let is_left = |form: &&Case| form.platform.version >= target.introduced() && !valid.contains(form.text.as_str());
-        for form in forms.iter().filter(is_left) {
-            left.entry(form.platform.version).or_default().push(form.clone());
-        }
-        for (version, forms) in left {
-            groups.extend(forms.chunks(FORMS_PER_FILE).map(|forms| valid_cases(forms, Platform { version, target })));
-        }
-        groups.retain(|group| !group.is_empty());
-        groups
+        valid_cases(&forms, Platform { version: PtxVersion::NEWEST, target })
     }
 }
 
@@ -207,16 +175,14 @@ fn output_of(command: &mut std::process::Command) -> std::process::Output {
     }
 }
 
-/// Returns what nvdisasm complains about in a file; nothing if it reads the file without complaint.
-fn complaint_of_nvdisasm(nvdisasm: &Path, cubin: &[u8]) -> Option<String> {
-    let mut file = tempfile::NamedTempFile::new().unwrap();
-    file.write_all(cubin).unwrap();
-    let output = output_of(std::process::Command::new(nvdisasm).arg("-c").arg(file.path()));
-    let complaints = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    match output.status.success() {
-        true if complaints.is_empty() => None,
-        true => Some(complaints),
-        false => Some(format!("{}: {complaints}", output.status)),
+/// Returns the kind of an error in a word.
+fn kind_of(error: &CompileError) -> &'static str {
+    match &error.fault {
+        ErrorCause::Unsupported(_) => "refused",
+        ErrorCause::Unresolved(_) => "unresolved",
+        ErrorCause::Limit(_) | ErrorCause::TooMuch(_) => "limit",
+        ErrorCause::Cancelled => "cancelled",
+        ErrorCause::Internal(_) => "internal",
     }
 }
 
@@ -238,15 +204,9 @@ impl RowResult {
         self.recorded.push(recorded);
     }
 
-    /// Compiles a group of forms, and lets nvdisasm read the file.
-    fn add(&mut self, cases: &[Case], target: Target, nvdisasm: Option<&Path>) {
-        let result = compile_cases(cases, target);
-        if let (Ok(compiled), Some(nvdisasm)) = (&result, nvdisasm)
-            && let Some(complaint) = complaint_of_nvdisasm(nvdisasm, &compiled.cubin)
-        {
-            self.failures.push(("not accepted by nvdisasm", format!("{} and others  -- {complaint}", cases[0].text)));
-        }
-        let errors = match result {
+    /// Compiles the forms of a row.
+    fn add(&mut self, cases: &[Case], target: Target) {
+        let errors = match compile_cases(cases, target) {
             Ok(compiled) => {
                 self.record(&compiled);
                 Vec::new()
@@ -264,26 +224,13 @@ impl RowResult {
         }
         for error in &errors {
             let number: usize = error.function.as_deref().unwrap_or_default().trim_start_matches('k').parse().unwrap_or(0);
-            let kind = match &error.fault {
-                ErrorCause::Unsupported(_) => "refused",
-                ErrorCause::Unresolved(_) => "unresolved",
-                ErrorCause::Limit(_) | ErrorCause::TooMuch(_) => "limit",
-                ErrorCause::Cancelled => "cancelled",
-                ErrorCause::Internal(_) => "internal",
-            };
-            self.failures.push((kind, format!("{}  -- {error}", cases[number].text)));
+            self.failures.push((kind_of(error), format!("{}  -- {error}", cases[number].text)));
         }
     }
 }
 
-/// Prints a line about the progress at once; the test harness would keep the output of `println!` until the end.
-fn report_progress(line: &str) {
-    // An error here cannot be reported anywhere.
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
 /// Compiles the forms of all rows for a target on all processors. Returns the results of the rows in their order.
-fn compile_rows(selection: &Selection, target: Target, nvdisasm: Option<&Path>) -> Vec<RowResult> {
+fn compile_rows(selection: &Selection, target: Target) -> Vec<RowResult> {
     let next = AtomicUsize::new(0);
     let results: Mutex<BTreeMap<usize, RowResult>> = Mutex::default();
     let work = || {
@@ -293,28 +240,19 @@ fn compile_rows(selection: &Selection, target: Target, nvdisasm: Option<&Path>) 
                 return;
             }
             let mut result = RowResult::default();
-            if selection.has_opcode(ROWS[row].opcode.spelling()) {
-                for cases in selection.groups(row, target) {
-                    result.add(&cases, target, nvdisasm);
-                }
+            let cases = selection.forms(row, target);
+            if !cases.is_empty() {
+                result.add(&cases, target);
             }
             results.lock().unwrap().insert(row, result);
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..selection.threads {
+        for _ in 0..processors() {
             scope.spawn(work);
         }
     });
     results.into_inner().unwrap().into_values().collect()
-}
-
-/// Returns the nvdisasm that reads the files of a target. That of CUDA 13 does not read those of Volta; `ORIOLE_NVDISASM_12` names one of
-/// CUDA
-/// 12.
-fn disassembler(target: Target) -> Option<std::path::PathBuf> {
-    let is_new = oriole_cubin::FileTraits::of(target).is_some_and(|traits| traits.abi_version == oriole_cubin::target::ABI_VERSION);
-    if is_new { oriole_oracles::tool("nvdisasm") } else { std::env::var_os("ORIOLE_NVDISASM_12").map(Into::into) }
 }
 
 /// Compiles forms, and panics with a list of those that fail. Returns what a baseline records.
@@ -323,16 +261,8 @@ fn check_forms(selection: &Selection) -> BTreeMap<&'static str, Recorded> {
     let mut compiled = 0;
     let mut recorded: BTreeMap<&str, Recorded> = BTreeMap::new();
     for &target in &selection.targets {
-        let start = Instant::now();
-        let nvdisasm = if selection.is_thorough { disassembler(target) } else { None };
-        let results = compile_rows(selection, target, nvdisasm.as_deref());
-        let of_target: usize = results.iter().map(|result| result.compiled).sum();
-        let failed: usize = results.iter().map(|result| result.failures.len()).sum();
-        compiled += of_target;
-        if selection.is_thorough {
-            let seconds = start.elapsed().as_secs();
-            report_progress(&format!("{target}: {of_target} forms compiled, {failed} failures, {seconds} s"));
-        }
+        let results = compile_rows(selection, target);
+        compiled += results.iter().map(|result| result.compiled).sum::<usize>();
         for (row, result) in results.into_iter().enumerate() {
             let opcode = ROWS[row].opcode.spelling();
             let baseline = recorded.entry(opcode).or_default();
@@ -340,11 +270,6 @@ fn check_forms(selection: &Selection) -> BTreeMap<&'static str, Recorded> {
             for (kind, text) in result.failures {
                 failures.entry(format!("{target} {kind}: {opcode}")).or_default().push(text);
             }
-        }
-        if selection.is_thorough {
-            let of_target = format!("{target} ");
-            let lines = failures.iter().filter(|(key, _)| key.starts_with(&of_target));
-            lines.for_each(|(key, texts)| report_progress(&format!("  {key}: {} forms, such as {}", texts.len(), texts[0])));
         }
     }
     let mut report = String::new();
@@ -384,27 +309,4 @@ fn every_form_compiles_under_a_guard() {
 fn every_form_compiles_for_volta() {
     let targets = ["sm_70", "sm_72"].map(|name| Target::parse(name).unwrap()).to_vec();
     check_forms(&Selection { targets, ..Selection::sample("", MORE_GUARDED_FORMS_PER_ROW) });
-}
-
-/// Compiles all forms for the targets that `ORIOLE_ALL_FORMS` lists with commas, or for all targets if it is 1. `ORIOLE_FORMS_OPCODES`
-/// narrows the run to the opcodes that it lists, `ORIOLE_FORMS_THREADS` sets the number of threads.
-#[test]
-fn every_legal_form_compiles() {
-    let Some(wanted) = std::env::var_os("ORIOLE_ALL_FORMS") else { return oriole_oracles::skip("ORIOLE_ALL_FORMS is not set") };
-    let wanted = wanted.into_string().unwrap();
-    let targets: Vec<Target> = match wanted.as_str() {
-        "1" => Target::all_with_machine_code().filter(|target| oriole_cubin::FileTraits::of(*target).is_some()).collect(),
-        names => names.split(',').map(|name| Target::parse(name).unwrap()).collect(),
-    };
-    let opcodes = std::env::var("ORIOLE_FORMS_OPCODES").map_or(Vec::new(), |names| names.split(',').map(str::to_owned).collect());
-    let threads = std::env::var("ORIOLE_FORMS_THREADS").map_or(processors(), |number| number.parse().expect("ORIOLE_FORMS_THREADS"));
-    check_forms(&Selection {
-        targets,
-        guard: "",
-        forms_per_row: ALL_PER_ROW,
-        textures_per_row: ALL_PER_ROW,
-        is_thorough: true,
-        opcodes,
-        threads,
-    });
 }
