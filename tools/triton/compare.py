@@ -214,7 +214,11 @@ def main():
             if our_error or reference_error:
                 print(f"# {program}: ptxas: {reference_error or 'ended'}; oriole: {our_error or 'ended'}")
                 errors += bool(our_error) and not reference_error
-            again = run_with(arguments.reference, program, folder, arguments.limit, 2)[0] if arguments.reference_twice else reference
+            again = reference
+            if arguments.reference_twice:
+                again, again_error = run_with(arguments.reference, program, folder, arguments.limit, 2)
+                if again_error:
+                    print(f"# {program}: ptxas, second run: {again_error}")
             by_ptx = {row["ptx"]: row for row in ours}
             memory_again = {row["ptx"]: row["memory"] for row in again}
             for row in reference:

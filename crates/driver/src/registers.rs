@@ -39,10 +39,10 @@ pub fn max_block_threads(bounds: &LaunchBounds) -> Option<u32> {
     Some(sizes.iter().fold(1, |threads: u32, &size| threads.saturating_mul(size)))
 }
 
-/// Returns whether the launch bounds of a kernel allow blocks of one dimension only.
+/// Returns whether the launch bounds of a kernel require blocks of one dimension (`.reqntid`). `.maxntid` limits the number of threads only, not
+/// the size in each dimension.
 pub fn has_one_dimension(bounds: &LaunchBounds) -> bool {
-    let sizes = [&bounds.max_threads, &bounds.required_threads].into_iter().flatten();
-    sizes.into_iter().any(|sizes| sizes.iter().skip(1).all(|&size| size == 1))
+    bounds.required_threads.as_ref().is_some_and(|sizes| sizes.iter().skip(1).all(|&size| size == 1))
 }
 
 /// The register limit of a function, and warnings about ignored launch bounds.

@@ -515,8 +515,8 @@ pub struct Properties {
     pub blocks_later_accesses: bool,
     /// Whether all threads of a warp must execute the instruction together. According to PTX (`.sync.aligned`) they may arrive diverged.
     pub needs_whole_warp: bool,
-    /// Whether all threads of a warpgroup execute the instruction, or none: according to PTX (`wgmma`, `setmaxnreg`) they evaluate alike every
-    /// condition on which it depends.
+    /// Whether all threads of a warpgroup execute the instruction, or none: according to PTX (`wgmma`, `setmaxnreg`) they evaluate the
+    /// conditions on which it depends alike.
     pub needs_whole_warpgroup: bool,
 }
 

@@ -15,13 +15,14 @@
 //! ```
 //!
 //! The warp is converged in a kernel before any divergent branch, and after a synchronization of all threads in a block that all of them
-//! execute (`converge/synchronization.rs`). The block of the diverged warp is then unreachable. Its call would keep loops from carrying values
-//! in uniform registers, which all threads of a warp share.
+//! execute equally often (`converge/synchronization.rs`). The block of the diverged warp is then unreachable. Its call would keep loops
+//! from carrying values in uniform registers, which all threads of a warp share. Functions other than kernels are left alone: while some
+//! threads of a warp are in the function, others may be in its caller.
 //!
 //! Cost: linear in the size of the function, apart from the uniformity analysis, which is computed only if there is a test.
 
 use oriole_ir::analysis::{ControlFlow, Threads, remove_unreachable_blocks};
-use oriole_ir::{Block, Function, Target};
+use oriole_ir::{Block, Function, FunctionKind, Target};
 use oriole_support::Index;
 
 use crate::converge::{CfgAnalyses, WarpConvergence, divergence_test_target, divergent_blocks};
@@ -32,10 +33,12 @@ use crate::straighten;
 pub fn run(function: &mut Function, target: Target, threads: Threads) -> usize {
     let mut tests: Vec<Block> = function.layout.clone();
     tests.retain(|&block| divergence_test_target(function, block).is_some());
-    if tests.is_empty() {
+    if tests.is_empty() || function.kind != FunctionKind::Kernel {
         return 0;
     }
     let flow = ControlFlow::compute(function);
+    // The target of a test has no other predecessor, so that it becomes unreachable, with the sources of phis that belong to it.
+    tests.retain(|&block| divergence_test_target(function, block).is_some_and(|apart| flow.predecessors(apart).len() == 1));
     let uniformity = CfgAnalyses::compute(function, &flow).uniformity(function, &flow, threads);
     let divergent = divergent_blocks(function, &flow, &uniformity);
     let definitions = Definitions::compute(function);

@@ -1,6 +1,6 @@
 //! Guards asynchronous copies of tensors and blocks of memory, and initializations of barriers, by uniform predicates, instead of branches.
 //!
-//! One thread of a warp starts such a copy, so the copy is in a block that a branch on an elected thread leads to. The branch ends a block,
+//! One thread of a warp starts such a copy, so the copy is in a block that a branch on an elected thread leads to. (Any condition will do.) The branch ends a block,
 //! which hides no latency any more, and it keeps the loop around it from carrying values in uniform registers. But the copy is an
 //! instruction of the uniform datapath: the warp as a whole executes it. So where the warp is converged and all threads have the same
 //! operands, the vote whether any thread wants the copy is a sufficient guard:
@@ -46,7 +46,8 @@ pub fn run(function: &mut Function, target: Target, threads: Threads) -> usize {
     }
     dead::run(function, target);
     let flow = ControlFlow::compute(function);
-    let mut candidates: Vec<ElectedBranch> = function.layout.iter().filter_map(|&block| ElectedBranch::find(function, &flow, block)).collect();
+    let found = |&block: &Block| ElectedBranch::find(function, &flow, block, target);
+    let mut candidates: Vec<ElectedBranch> = function.layout.iter().filter_map(found).collect();
     if candidates.is_empty() {
         return 0;
     }
@@ -55,7 +56,7 @@ pub fn run(function: &mut Function, target: Target, threads: Threads) -> usize {
     candidates.retain(|branch| branch.reads_uniform_values(function, &uniformity));
     retain_converged(function, &flow, &divergent, &mut candidates);
     for branch in &candidates {
-        branch.replace_by_guard(function, target);
+        branch.replace_by_guard(function);
     }
     if !candidates.is_empty() {
         let removed: FxHashSet<Block> = candidates.iter().map(|branch| branch.arm).collect();
@@ -68,7 +69,8 @@ pub fn run(function: &mut Function, target: Target, threads: Threads) -> usize {
 /// Limit on the number of times that the convergence of a function is computed.
 const MAX_ROUNDS: usize = 8;
 
-/// Keeps the branches at which the warp is converged if all branches that are kept are replaced.
+/// Keeps the branches at which the warp is converged if all branches that are kept are replaced; none if [`MAX_ROUNDS`] do not suffice to find
+/// them.
 fn retain_converged(function: &Function, flow: &ControlFlow, divergent: &[Block], candidates: &mut Vec<ElectedBranch>) {
     let definitions = Definitions::compute(function);
     for _ in 0..MAX_ROUNDS {
@@ -96,13 +98,21 @@ fn acts_for_warp(function: &Function, inst: Inst) -> bool {
     data.guard.is_none() && (is_copy || writes_state())
 }
 
+/// Returns whether the target can encode an instruction with a guard in a uniform predicate.
+fn takes_uniform_guard(function: &Function, inst: Inst, target: Target) -> bool {
+    let data = &function.insts[inst];
+    let guard = Guard { kind: OperandKind::Zero(RegFile::UniformPredicate), negated: false };
+    let Op::Machine(opcode) = data.op else { return false };
+    machine::operands_fit(function, opcode, &data.modifiers, Some(guard), function.operands(inst), target)
+}
+
 /// Returns whether an instruction is a fence for accesses of asynchronous copies. Executing it more often than asked for has no effect.
 fn is_async_fence(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     data.guard.is_none() && data.is_machine(Opcode::FENCE)
 }
 
-/// A branch around a block that starts asynchronous copies.
+/// A branch around a block that starts asynchronous copies or initializes barriers.
 struct ElectedBranch {
     /// The block that ends in the branch.
     block: Block,
@@ -117,7 +127,7 @@ struct ElectedBranch {
 impl ElectedBranch {
     /// Finds the branch at the end of a block: `None` unless it goes around a block of instructions for the whole warp, fences and
     /// computations.
-    fn find(function: &Function, flow: &ControlFlow, block: Block) -> Option<ElectedBranch> {
+    fn find(function: &Function, flow: &ControlFlow, block: Block, target: Target) -> Option<ElectedBranch> {
         let branch = match_convertible_branch(function, flow, block)?;
         let (arm, negated) = match (branch.taken_arm, branch.other_arm) {
             (Some(arm), None) => (arm, branch.guard.negated),
@@ -130,7 +140,8 @@ impl ElectedBranch {
         let is_plain = |&inst: &Inst| acts_for_warp(function, inst) || is_async_fence(function, inst) || is_computation(function, inst);
         let has_phis = !function.phis(branch.join).is_empty();
         let condition = Guard { negated, ..branch.guard };
-        (acts && body.iter().all(is_plain) && !has_phis).then_some(ElectedBranch { block, arm, join: branch.join, condition })
+        let takes_guard = |&inst: &Inst| !acts_for_warp(function, inst) || takes_uniform_guard(function, inst, target);
+        (acts && body.iter().all(is_plain) && body.iter().all(takes_guard) && !has_phis).then_some(ElectedBranch { block, arm, join: branch.join, condition })
     }
 
     /// Returns whether every value that the copies and computations read is the same in all threads of a warp. Values that the block itself
@@ -141,7 +152,7 @@ impl ElectedBranch {
     }
 
     /// Moves the instructions of the arm to the end of the block, with a uniform guard on the copies.
-    fn replace_by_guard(&self, function: &mut Function, target: Target) {
+    fn replace_by_guard(&self, function: &mut Function) {
         let mut moved = std::mem::take(&mut function.blocks[self.arm].insts);
         let jump = moved.pop();
         let kept = function.blocks[self.block].insts.len() - function.terminators(self.block).len();
@@ -155,7 +166,6 @@ impl ElectedBranch {
         for &inst in &moved {
             if acts_for_warp(function, inst) {
                 function.insts[inst].guard = Some(guard);
-                debug_assert!(machine::is_encodable(function, inst, target), "a copy takes a uniform guard");
             }
         }
         function.blocks[self.block].insts.extend(moved);

@@ -10,7 +10,7 @@ use crate::unknown_facts::{MAX_DEPENDENCE_CHAIN, UnknownFacts};
 /// Truth table of `LOP3` for the bitwise AND of its first two sources.
 pub(crate) const LUT_AND: i64 = 0xc0;
 
-/// The truth table of `LOP3` for the disjunction of the first two sources.
+/// Truth table of `LOP3` for the bitwise OR of its first two sources.
 pub(crate) const LUT_OR: i64 = 0xfc;
 
 /// Derives facts about the operands of a function (constants, upper bounds, truth values) from their definitions, on demand.

@@ -20,7 +20,7 @@
 //! before.
 //!
 //! Example: a block with `t = 80`, `b = 20` and 8 warps has `alone = 80` and `shared = (10^4 + 20^4)^(1/4) = 20.3`. Its busiest unit limits
-//! throughput, so shortening the latency chain improves hardly more than `alone`.
+//! throughput, so shortening the latency chain improves little besides `alone`.
 
 use oriole_hardware::Model;
 use oriole_hardware::units::UNITS;

@@ -146,11 +146,6 @@ impl PostDominators {
         self.tree.children.of(block)
     }
 
-    /// Returns the reachable blocks, each after its immediate post-dominator.
-    pub fn preorder(&self) -> impl Iterator<Item = Block> {
-        self.tree.preorder.iter().copied().filter(|&block| block != self.exit)
-    }
-
     /// Returns the closest block that post-dominates both, if there is one.
     pub fn common(&self, mut one: Block, mut other: Block) -> Option<Block> {
         while one != other {

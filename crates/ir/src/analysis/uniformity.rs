@@ -13,7 +13,7 @@
 //!   in the loop may be uniform in each iteration, but a use after the loop sees values of different iterations, so values used there are
 //!   divergent (temporal divergence). Constants are the same in every iteration and stay uniform.
 //!
-//! A branch that decides whether a warpgroup executes an instruction of all its threads is taken the same way by all of them, whatever its
+//! A branch that decides which instruction of all its threads a warpgroup executes next is taken the same way by all of them, whatever its
 //! condition ([`branches_of_warpgroups`]).
 //!
 //! In kernels whose blocks have one dimension ([`Threads::InOneDimension`]), a warp has 32 threads with consecutive numbers, so `tid.x / 32` is
@@ -107,7 +107,7 @@ impl Uniformity {
             threads: assumptions.threads,
             divergent: BitSet::new(function.values.len()),
             branches: BitSet::new(function.insts.len()),
-            common_branches: branches_of_warpgroups(function, flow, post_dominators),
+            common_branches: branches_of_warpgroups(function, flow),
             left_apart: BitSet::new(0),
             joined: BitSet::new(function.blocks.len()),
             work: Vec::new(),
@@ -289,7 +289,7 @@ struct Spread<'a> {
     loads: Loads,
     threads: Threads,
     divergent: BitSet<Value>,
-    /// Branches with a divergent condition.
+    /// Branches with a divergent condition, without those of `common_branches`.
     branches: BitSet<Inst>,
     /// Blocks whose branch all threads of a warp take the same way.
     common_branches: BitSet<Block>,

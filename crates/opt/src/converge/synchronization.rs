@@ -175,9 +175,9 @@ impl WarpConvergence<'_> {
         self.divergence(function, definitions).starts
     }
 
-    /// Finds out where a warp may be diverged. A warp diverges at a divergent branch and in a
-    /// call. At the exit of a region, a warp is converged if it was converged at the entry: the barrier has recorded all threads, and those
-    /// that have not exited wait for each other there. A converged warp does not take the branch of a test for divergence (`BRA.DIV`).
+    /// Finds out where a warp may be diverged. A warp diverges at a divergent branch and in a call. At the exit of a region, a warp is
+    /// converged if it was converged at the entry: the barrier has recorded all threads, and those that have not exited wait for each other
+    /// there. A converged warp does not take the branch of a test for divergence (`BRA.DIV`).
     pub(crate) fn divergence(&self, function: &Function, definitions: &Definitions) -> WarpDivergence {
         let mut is_exit = vec![false; function.blocks.len()];
         let mut exits: FxHashMap<Block, Vec<Block>> = FxHashMap::default();
@@ -221,7 +221,7 @@ impl WarpConvergence<'_> {
     }
 
     /// Returns, for each block, whether some threads of a warp may execute it and others not, or less often: whether it is between a
-    /// divergent branch and its immediate post-dominator, and not on all paths through the function.
+    /// divergent branch and its immediate post-dominator. That includes the blocks of a loop that threads leave in different iterations.
     pub(crate) fn partial_blocks(&self, function: &Function) -> Vec<bool> {
         let post_dominators = PostDominators::compute(function, self.flow);
         let mut is_partial = vec![false; function.blocks.len()];
@@ -234,7 +234,7 @@ impl WarpConvergence<'_> {
             let mut seen: FxHashSet<Block> = FxHashSet::default();
             while let Some(block) = work.pop() {
                 if Some(block) != end && seen.insert(block) {
-                    is_partial[block.position()] |= !post_dominators.dominates(block, function.entry());
+                    is_partial[block.position()] = true;
                     work.extend(self.flow.successors(block));
                 }
             }

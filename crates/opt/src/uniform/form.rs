@@ -80,7 +80,8 @@ pub(super) fn make_addresses_uniform(draft: &mut InstDraft, is_uniform: impl Fn(
     for at in 1..draft.operands.len() {
         let [base, uniform] = [draft.operands[at - 1], draft.operands[at]];
         let is_address = matches!(base.role, Role::Bracket(_)) && base.role == uniform.role && base.signs.is_empty();
-        let is_free = uniform.kind == OperandKind::Zero(RegFile::Uniform);
+        let has_suffix = base.suffixes().next().is_some() || uniform.suffixes().next().is_some();
+        let is_free = uniform.kind == OperandKind::Zero(RegFile::Uniform) && !has_suffix;
         if is_address && is_free && base.value().is_some_and(&is_uniform) {
             draft.operands[at - 1].kind = OperandKind::Zero(RegFile::General);
             draft.operands[at].kind = base.kind;
