@@ -39,8 +39,8 @@ pub fn max_block_threads(bounds: &LaunchBounds) -> Option<u32> {
     Some(sizes.iter().fold(1, |threads: u32, &size| threads.saturating_mul(size)))
 }
 
-/// Returns whether the launch bounds of a kernel require blocks of one dimension (`.reqntid`). `.maxntid` limits the number of threads only, not
-/// the size in each dimension.
+/// Returns whether the launch bounds of a kernel require blocks of one dimension (`.reqntid`). `.maxntid` limits the number of threads
+/// only, not the size in each dimension.
 pub fn has_one_dimension(bounds: &LaunchBounds) -> bool {
     bounds.required_threads.as_ref().is_some_and(|sizes| sizes.iter().skip(1).all(|&size| size == 1))
 }

@@ -10,9 +10,9 @@
 //! %a:R2  = PACK %l, %h                     becomes   %a:R2 = IMAD.WIDE %i, 4, %b
 //! ```
 //!
-//! The other summand is an aligned register pair, or an aligned pair of words in the constant bank (a kernel parameter). A multiply-add of the
-//! program (`mad.wide`) of two registers reads such a pair of words in the same way, instead of two registers with the words; in functions
-//! without loops, one of a register and a literal does so too. The result may
+//! The other summand is an aligned register pair, or an aligned pair of words in the constant bank (a kernel parameter). A multiply-add
+//! of the program (`mad.wide`) of two registers reads such a pair of words in the same way, instead of two registers with the words; in
+//! functions without loops, one of a register and a literal does so too. The result may
 //! have more non-register operands than any encoding form takes, so the pass runs before legalization. The product and the additions stay;
 //! dead-code elimination removes them if they have no other readers.
 
@@ -96,10 +96,10 @@ fn match_constant_addend(function: &Function, definitions: &Definitions, has_loo
     if !is_wide {
         return None;
     }
-    // An instruction has one operand that is no register, so a literal factor moves to a register. In a function without loops, later passes
-    // share it between all accesses with the same element size, while each base would need two registers of its own. In a loop it would be
-    // one more live register or one more move: matrix products of Triton had 1 to 3% more instructions in their loops, and took 1.03 to 1.04
-    // of the time on an H200.
+    // An instruction has one operand that is no register, so a literal factor moves to a register. In a function without loops, later
+    // passes share it between all accesses with the same element size, while each base would need two registers of its own. In a loop it
+    // would be one more live register or one more move: matrix products of Triton had 1 to 3% more instructions in their loops, and took
+    // 1.03 to 1.04 of the time on an H200.
     let compute_has_loops = || !Loops::compute(function, &ControlFlow::compute(function)).is_empty();
     let is_allowed = |factor: &Operand| match factor.kind {
         OperandKind::Value(_) => true,

@@ -1,9 +1,9 @@
 //! Guards asynchronous copies of tensors and blocks of memory, and initializations of barriers, by uniform predicates, instead of branches.
 //!
-//! One thread of a warp starts such a copy, so the copy is in a block that a branch on an elected thread leads to. (Any condition will do.) The branch ends a block,
-//! which hides no latency any more, and it keeps the loop around it from carrying values in uniform registers. But the copy is an
-//! instruction of the uniform datapath: the warp as a whole executes it. So where the warp is converged and all threads have the same
-//! operands, the vote whether any thread wants the copy is a sufficient guard:
+//! One thread of a warp starts such a copy, so the copy is in a block that a branch on an elected thread leads to. (Any condition will
+//! do.) The branch ends a block, which hides no latency any more, and it keeps the loop around it from carrying values in uniform
+//! registers. But the copy is an instruction of the uniform datapath: the warp as a whole executes it. So where the warp is converged and
+//! all threads have the same operands, the vote whether any thread wants the copy is a sufficient guard:
 //!
 //! ```text
 //! bb0: WARPSYNC.ALL                              bb0: WARPSYNC.ALL
@@ -20,8 +20,8 @@
 //! The same holds for `mbarrier.init` (`SYNCS.EXCH`): writing the state of a new barrier once or several times has the same effect. The
 //! fence before it stays without a guard, as in ptxas' code.
 //!
-//! **Conditions.** The warp is sure to be converged at the branch, if the branches that are replaced do not count. The guarded block has only
-//! instructions of these kinds and computations without another effect, and each value that it reads is the same in all threads.
+//! **Conditions.** The warp is sure to be converged at the branch, if the branches that are replaced do not count. The guarded block has
+//! only instructions of these kinds and computations without another effect, and each value that it reads is the same in all threads.
 //!
 //! Cost: linear in the size of the function, apart from the analyses, which are computed only if the function has such a block, and at most
 //! [`MAX_ROUNDS`] times.
@@ -37,8 +37,8 @@ use crate::definitions::Definitions;
 use crate::if_convert::match_convertible_branch;
 use crate::{dead, straighten};
 
-/// Replaces branches around asynchronous copies and initializations of barriers by guards in uniform predicates. `threads` is the shape of the
-/// thread blocks. Returns the number of branches replaced.
+/// Replaces branches around asynchronous copies and initializations of barriers by guards in uniform predicates. `threads` is the shape
+/// of the thread blocks. Returns the number of branches replaced.
 pub fn run(function: &mut Function, target: Target, threads: Threads) -> usize {
     let has_copy = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| acts_for_warp(function, inst));
     if function.kind != FunctionKind::Kernel || !function.layout.iter().any(has_copy) {
@@ -69,8 +69,8 @@ pub fn run(function: &mut Function, target: Target, threads: Threads) -> usize {
 /// Limit on the number of times that the convergence of a function is computed.
 const MAX_ROUNDS: usize = 8;
 
-/// Keeps the branches at which the warp is converged if all branches that are kept are replaced; none if [`MAX_ROUNDS`] do not suffice to find
-/// them.
+/// Keeps the branches at which the warp is converged if all branches that are kept are replaced; none if [`MAX_ROUNDS`] do not suffice to
+/// find them.
 fn retain_converged(function: &Function, flow: &ControlFlow, divergent: &[Block], candidates: &mut Vec<ElectedBranch>) {
     let definitions = Definitions::compute(function);
     for _ in 0..MAX_ROUNDS {
@@ -141,7 +141,12 @@ impl ElectedBranch {
         let has_phis = !function.phis(branch.join).is_empty();
         let condition = Guard { negated, ..branch.guard };
         let takes_guard = |&inst: &Inst| !acts_for_warp(function, inst) || takes_uniform_guard(function, inst, target);
-        (acts && body.iter().all(is_plain) && body.iter().all(takes_guard) && !has_phis).then_some(ElectedBranch { block, arm, join: branch.join, condition })
+        (acts && body.iter().all(is_plain) && body.iter().all(takes_guard) && !has_phis).then_some(ElectedBranch {
+            block,
+            arm,
+            join: branch.join,
+            condition,
+        })
     }
 
     /// Returns whether every value that the copies and computations read is the same in all threads of a warp. Values that the block itself

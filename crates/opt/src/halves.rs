@@ -1,7 +1,7 @@
 //! Lets half-precision instructions read halves where they are.
 //!
-//! An instruction on pairs of halves can read one half of a register twice (`.H0_H0`, `.H1_H1`), change the sign of an operand, and contain a
-//! pair of constants. One conversion rounds two singles to a pair of halves.
+//! An instruction on pairs of halves can read one half of a register twice (`.H0_H0`, `.H1_H1`), change the sign of an operand, and
+//! contain a pair of constants. One conversion rounds two singles to a pair of halves.
 //!
 //! ```text
 //! %1 = PRMT %0, 0x3232, RZ
@@ -152,8 +152,8 @@ impl Rewriter<'_> {
         changes
     }
 
-    /// Lets a conversion of two bytes read them in the upper half of the register that they come from (`.H1`). Returns `None` and changes nothing
-    /// if they come from elsewhere.
+    /// Lets a conversion of two bytes read them in the upper half of the register that they come from (`.H1`). Returns `None` and changes
+    /// nothing if they come from elsewhere.
     fn read_upper_bytes(&mut self, inst: Inst) -> Option<()> {
         let &[bytes] = self.function.sources(inst) else { return None };
         let converts_bytes = self.function.insts[inst].modifiers.contains(&Symbol::UNPACK_B);
@@ -227,8 +227,8 @@ impl Rewriter<'_> {
         is_plain.then_some(Operand { kind: original.kind, signs: compose_sign_modifiers(operand.signs, signs), ..*operand })
     }
 
-    /// Replaces one source whose content is known by an immediate, which is written as two operands, the upper half first, or by a word of a
-    /// constant bank. Factors and summands are swapped if that makes the instruction encodable. Returns whether a source was replaced.
+    /// Replaces one source whose content is known by an immediate, which is written as two operands, the upper half first, or by a word
+    /// of a constant bank. Factors and summands are swapped if that makes the instruction encodable. Returns whether a source was replaced.
     fn insert_constant(&mut self, inst: Inst, opcode: Opcode) -> bool {
         let draft = InstDraft::from_inst(self.function, inst, opcode);
         if draft.operands.iter().any(|operand| operand.integer().is_some()) {
@@ -257,8 +257,8 @@ impl Rewriter<'_> {
         false
     }
 
-    /// Turns a `PRMT` that joins the results of two conversions of singles to halves into one conversion of both. Returns `None` and changes
-    /// nothing if it does something else, or if something else reads a result.
+    /// Turns a `PRMT` that joins the results of two conversions of singles to halves into one conversion of both. Returns `None` and
+    /// changes nothing if it does something else, or if something else reads a result.
     fn join_conversions(&mut self, inst: Inst, block: Block, uses: &Uses) -> Option<()> {
         let &[lower, selectors, upper] = self.function.sources(inst) else { return None };
         if selectors.integer() != Some(LOWER_HALVES) || !self.function.insts[inst].modifiers.is_empty() {
@@ -292,8 +292,8 @@ impl Rewriter<'_> {
     }
 }
 
-/// Returns which halves of its register an operand of a half-precision instruction reads as its lower and its upper half: 0 is the lower half
-/// of the register, 1 the upper one. `None` for operands that are no register, or that the instruction reads in another way.
+/// Returns which halves of its register an operand of a half-precision instruction reads as its lower and its upper half: 0 is the lower
+/// half of the register, 1 the upper one. `None` for operands that are no register, or that the instruction reads in another way.
 fn halves_read(function: &Function, inst: Inst, operand: &Operand) -> Option<[usize; 2]> {
     if operand.role != Role::Plain || !is_general_register(function, operand) {
         return None;

@@ -12,15 +12,15 @@
 //!                                           BRA bb2
 //! ```
 //!
-//! In pipelines of asynchronous copies the barrier is mostly complete when it is tested. The scheduler then overlaps the first test with the other
-//! instructions of the block before, and the `YIELD` of the loop ([`crate::insert_yields`]) is not executed. ptxas tests in the same way. The
-//! loop itself moves to the end of the function.
+//! In pipelines of asynchronous copies the barrier is mostly complete when it is tested. The scheduler then overlaps the first test with
+//! the other instructions of the block before, and the `YIELD` of the loop ([`crate::insert_yields`]) is not executed. ptxas tests in the
+//! same way. The loop itself moves to the end of the function.
 //!
-//! The operands of the first instruction after the loop that reads uniform registers, such as the descriptors of a matrix product, are computed
-//! before the test, so that this instruction can issue right after the wait ([`early_operands`]).
+//! The operands of the first instruction after the loop that reads uniform registers, such as the descriptors of a matrix product, are
+//! computed before the test, so that this instruction can issue right after the wait ([`early_operands`]).
 //!
-//! The pass leaves alone loops with other instructions or phis, and loops that are not entered from a single block which always continues there.
-//! The test does not change the barrier, so testing it once more has no effect. The cost is linear in the size of the function.
+//! The pass leaves alone loops with other instructions or phis, and loops that are not entered from a single block which always continues
+//! there. The test does not change the barrier, so testing it once more has no effect. The cost is linear in the size of the function.
 
 use oriole_ir::analysis::{ControlFlow, DefUse, Threads};
 use oriole_ir::{Block, Function, Guard, Inst, OperandKind, Value};

@@ -267,8 +267,8 @@ impl CoalescingHints {
         self.used_register_end
     }
 
-    /// Says whether the block that starts now may name more registers than others (`setmaxnreg`). Values of [`WIDE`] registers and more then take
-    /// the highest free registers: the others can also hold values that live in blocks with fewer registers.
+    /// Says whether the block that starts now may name more registers than others (`setmaxnreg`). Values of [`WIDE`] registers and more
+    /// then take the highest free registers: the others can also hold values that live in blocks with fewer registers.
     pub fn keep_lower_registers(&mut self, has_more: bool) {
         self.keeps_lower_registers = has_more;
     }
@@ -333,7 +333,9 @@ impl CoalescingHints {
             let web_extent = self.web_extent(web);
             if web_extent.width > class.width {
                 let whole = Class { width: web_extent.width, align: web_extent.align, ..class };
-                if let Some(place) = self.find_gap_for_width(whole, free).map(|place| place + web_extent.offset).filter(|&place| fits(place)) {
+                if let Some(place) =
+                    self.find_gap_for_width(whole, free).map(|place| place + web_extent.offset).filter(|&place| fits(place))
+                {
                     self.set_implied_register(web, place);
                     return Some(place);
                 }

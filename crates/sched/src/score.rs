@@ -12,8 +12,9 @@
 //! shared = ((alone / warps)^4 + b^4)^(1/4)
 //! ```
 //!
-//! `shared` is at least the larger one of both terms, and larger where they are about equal: with few warps, it happens that all of them wait
-//! and the unit is idle. Measured on an H200: a product of bytes, whose terms are equal with two warps, takes 0.95 of its time with three.
+//! `shared` is at least the larger one of both terms, and larger where they are about equal: with few warps, it happens that all of them
+//! wait and the unit is idle. Measured on an H200: a product of bytes, whose terms are equal with two warps, takes 0.95 of its time with
+//! three.
 //!
 //! A block's cycles are multiplied by its estimated execution count ([`LOOP_MODEL`]), ten for each enclosing loop. [`Score::value`] is
 //! the geometric mean of both sums: a schedule that is twice as fast in one case and half as fast in the other has the same value as
@@ -63,8 +64,8 @@ impl Score {
     }
 }
 
-/// Returns the fourth root of the sum of the fourth powers of two numbers. Only products and square roots are used, which are the same on all
-/// machines.
+/// Returns the fourth root of the sum of the fourth powers of two numbers. Only products and square roots are used, which are the same on
+/// all machines.
 fn fourth_power_sum(one: f64, other: f64) -> f64 {
     let [one, other] = [one * one, other * other];
     (one * one + other * other).sqrt().sqrt()

@@ -57,7 +57,14 @@ pub enum FaultKind {
 
 impl GlobalMemory {
     pub fn new() -> Self {
-        GlobalMemory { allocations: Vec::new(), next: FIRST_ADDRESS, heap_bytes: 0, images: Vec::new(), samplers: Vec::new(), references: Vec::new() }
+        GlobalMemory {
+            allocations: Vec::new(),
+            next: FIRST_ADDRESS,
+            heap_bytes: 0,
+            images: Vec::new(),
+            samplers: Vec::new(),
+            references: Vec::new(),
+        }
     }
 
     /// Makes an allocation with these contents and returns its address.

@@ -256,28 +256,37 @@ const SHARED_REDUCTIONS: [SharedReduction; 11] = [
     ("xor", "b32", |old, operand| old ^ operand),
 ];
 
-/// Reduces a part of shared memory into another one of the same block.
+/// Reduces a part of shared memory of each block of a cluster into that of the other one. Without a cluster, an H200 reports an illegal
+/// instruction, for code of ptxas too.
 fn reduce_shared(&(operation, ty, update): &SharedReduction) -> Generated {
     let words = fill().values(U32.element, 2 * THREADS);
     let value = |thread: usize| u64::from(update(words[thread] as u32, words[THREADS + thread] as u32));
-    kernel(format!("bulk_reduce_shared_{operation}_{ty}"), "8.0", "a bulk reduction in shared memory")
+    kernel(format!("bulk_reduce_shared_{operation}_{ty}"), "8.0", "a bulk reduction in shared memory of another block")
+        .shape([2, 1, 1], [THREADS as u32, 1, 1])
+        .attributes(".reqnctapercluster 2, 1, 1")
         .buffer("a", U32, 2 * THREADS, fill())
         .output("d", U32, bits((0..THREADS).map(value)))
-        .body(&start(1))
+        .body(&format!("mov.u32 %i, %tid.x;\n{}", start(1)))
         .body(&format!(
             "ld.global.u32 %r10, [%rd1];
              st.shared.u32 [%r1], %r10;
              ld.global.u32 %r10, [%rd1+256];
              st.shared.u32 [%r1+256], %r10;
              fence.proxy.async.shared::cta;
-             bar.sync 0;
+             barrier.cluster.arrive.aligned;
+             barrier.cluster.wait.aligned;
              @!%p1 bra WAIT;
              mov.u32 %r12, area;
+             xor.b32 %r19, %r19, 1;
              mapa.shared::cluster.u32 %r12, %r12, %r19;
+             mov.u32 %r13, gate;
+             mapa.shared::cluster.u32 %r20, %r13, %r19;
              mbarrier.arrive.expect_tx.shared::cta.b64 _, [gate], 256;
              cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.{operation}.{ty} [%r12], [area+256], 256, [%r20];
              WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [gate], 0;
              @!%p2 bra WAIT;
+             barrier.cluster.arrive.aligned;
+             barrier.cluster.wait.aligned;
              ld.shared.u32 %r10, [%r1];
              mad.wide.u32 %at, %i, 4, %d;
              st.global.u32 [%at], %r10;"

@@ -12,10 +12,10 @@ use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::converge::CalleeFacts;
 use oriole_opt::{
-    aggregate, balance, combine, constant_handles, constant_phis, contract, converge, dead, drop_copies, drop_divergence_tests, fold, forward,
-    forward_stores, fuse, gather_stores, guard_copies, guard_elected, guard_sums, halves, hoist, if_convert, insert_yields, join_phis, legalize, merge, narrow,
-    peel_waits, reduce, share_constants, share_products, share_tuples, simplify, split_index, stagger_products, straighten, sync_diverged,
-    tie_loads, uniform_handles, uniform_numbers, unroll, vector_loads,
+    aggregate, balance, combine, constant_handles, constant_phis, contract, converge, dead, drop_copies, drop_divergence_tests, fold,
+    forward, forward_stores, fuse, gather_stores, guard_copies, guard_elected, guard_sums, halves, hoist, if_convert, insert_yields,
+    join_phis, legalize, merge, narrow, peel_waits, reduce, share_constants, share_products, share_tuples, simplify, split_index,
+    stagger_products, straighten, sync_diverged, tie_loads, uniform_handles, uniform_numbers, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, required};

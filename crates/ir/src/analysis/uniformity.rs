@@ -1,8 +1,9 @@
 //! Uniformity (divergence) analysis: the values that are equal in all threads of a warp.
 //!
 //! A value is *uniform* if all threads that execute its definition together get the same result; otherwise it is *divergent*. Divergence
-//! starts at instructions with a different result in each thread ([`DivergenceSource`]: thread and lane numbers, clocks, loads, atomics, shuffles,
-//! parameters of device functions), except shuffles that broadcast a fixed lane. It propagates in three ways until nothing changes:
+//! starts at instructions with a different result in each thread ([`DivergenceSource`]: thread and lane numbers, clocks, loads, atomics,
+//! shuffles, parameters of device functions), except shuffles that broadcast a fixed lane. It propagates in three ways until nothing
+//! changes:
 //!
 //! - **data**: a result of divergent sources, or under a divergent guard, is divergent. Results in uniform registers never are;
 //! - **joins**: at a branch with a divergent condition, threads take different paths. In a block where such paths join, up to and
@@ -16,8 +17,8 @@
 //! A branch that decides which instruction of all its threads a warpgroup executes next is taken the same way by all of them, whatever its
 //! condition ([`branches_of_warpgroups`]).
 //!
-//! In kernels whose blocks have one dimension ([`Threads::InOneDimension`]), a warp has 32 threads with consecutive numbers, so `tid.x / 32` is
-//! the same in all of them.
+//! In kernels whose blocks have one dimension ([`Threads::InOneDimension`]), a warp has 32 threads with consecutive numbers, so `tid.x /
+//! 32` is the same in all of them.
 //!
 //! The result is conservative: a value may be reported divergent although it is uniform. It requires SSA form.
 //!
@@ -368,8 +369,8 @@ impl Spread<'_> {
         }
     }
 
-    /// Returns whether an instruction computes from the number of the thread what is the same in all threads of a warp: the number without its
-    /// lowest five bits, or a comparison with a multiple of 32.
+    /// Returns whether an instruction computes from the number of the thread what is the same in all threads of a warp: the number
+    /// without its lowest five bits, or a comparison with a multiple of 32.
     fn is_same_in_warp(&self, inst: Inst) -> bool {
         let data = &self.function.insts[inst];
         if self.threads != Threads::InOneDimension || data.guard.is_some() {

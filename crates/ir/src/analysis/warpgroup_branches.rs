@@ -6,8 +6,8 @@
 //! most, no two threads can take different ways.
 //!
 //! Example: warps of a producer and of a consumer read their role from shared memory. Nothing says that the threads of a warp read the same
-//! number, but each role changes its number of registers first, so all threads of a warp have the same role. On the other hand, threads that
-//! leave a loop in different iterations and then execute a product together have the same next instruction at the branch of the loop.
+//! number, but each role changes its number of registers first, so all threads of a warp have the same role. On the other hand, threads
+//! that leave a loop in different iterations and then execute a product together have the same next instruction at the branch of the loop.
 //!
 //! Cost: sets of blocks for each block, which grow until nothing changes; functions beyond [`MAX_SET_BITS`] are left out.
 
@@ -27,12 +27,8 @@ pub(super) fn branches_of_warpgroups(function: &Function, flow: &ControlFlow) ->
         let data = &function.insts[inst];
         data.guard.is_none() && data.op.machine().is_some_and(|opcode| opcode.properties().needs_whole_warpgroup)
     };
-    let needing: Vec<Block> = flow
-        .reverse_post_order()
-        .iter()
-        .copied()
-        .filter(|&block| function.blocks[block].insts.iter().any(needs_warpgroup))
-        .collect();
+    let needing: Vec<Block> =
+        flow.reverse_post_order().iter().copied().filter(|&block| function.blocks[block].insts.iter().any(needs_warpgroup)).collect();
     if needing.is_empty() || needing.len() * function.blocks.len() > MAX_SET_BITS {
         return found;
     }

@@ -108,9 +108,9 @@ impl Combiner {
         Some(CombineRule::RightShiftedSum)
     }
 
-    /// Combines the sum of `b` and a funnel shift of a pair of words by a known distance into one `LEA.HI`, where summand number `at` is the
-    /// shift. A rotation is a funnel shift of a pair of equal words. `LEA.HI` shifts to the left; the lower word of a pair shifted to the
-    /// right by `n` is the upper word of the pair shifted to the left by `32 - n`. Returns the rule that was applied; `None` if nothing
+    /// Combines the sum of `b` and a funnel shift of a pair of words by a known distance into one `LEA.HI`, where summand number `at` is
+    /// the shift. A rotation is a funnel shift of a pair of equal words. `LEA.HI` shifts to the left; the lower word of a pair shifted to
+    /// the right by `n` is the upper word of the pair shifted to the left by `32 - n`. Returns the rule that was applied; `None` if nothing
     /// changed.
     fn combine_funnel_shifted_sum(&mut self, function: &mut Function, inst: Inst, summands: &Summands, at: usize) -> Option<CombineRule> {
         let other = *other_summand(summands, at)?;
@@ -152,7 +152,8 @@ impl Combiner {
         Some(CombineRule::ShiftedSum)
     }
 
-    /// Combines `(a << n) | b` into one `LEA` if `b` has at most `n` bits, so that the disjunction is the sum. Returns the rule that was applied;
+    /// Combines `(a << n) | b` into one `LEA` if `b` has at most `n` bits, so that the disjunction is the sum. Returns the rule that was
+    /// applied;
     /// `None` if nothing changed.
     pub(super) fn combine_shift_with_lower_bits(&mut self, function: &mut Function, inst: Inst) -> Option<CombineRule> {
         let &[first, second, Operand::RZ, table, never] = function.sources(inst) else { return None };

@@ -17,7 +17,8 @@
 //!
 //! Starting at the copies in a loop, this pass collects the instructions that compute the copied values. All of them must have a uniform
 //! form. Values from outside the loop are copied before the loop. Other readers of these values read the uniform register where they have a
-//! form for it (addresses have a uniform part), and a copy in a general register otherwise. A loop is left as it is if it would need more such copies than it saves.
+//! form for it (addresses have a uniform part), and a copy in a general register otherwise. A loop is left as it is if it would need more
+//! such copies than it saves.
 //!
 //! All values have to be equal in the threads of a warp, and the warp has to be converged where they are computed, because its threads
 //! share the uniform registers: in a kernel, before any divergent branch, or after a `WARPSYNC` of all threads up to the next divergent
