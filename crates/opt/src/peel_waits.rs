@@ -55,7 +55,8 @@ pub fn run(function: &mut Function, threads: Threads) -> usize {
     if loops.is_empty() {
         return 0;
     }
-    early_operands::run(function, &flow, &loops, threads);
+    let borders: Vec<(Block, Block)> = loops.iter().map(|found| (found.before, found.after)).collect();
+    early_operands::run(function, &flow, &borders, threads);
     for found in &loops {
         test_before_loop(function, found);
     }

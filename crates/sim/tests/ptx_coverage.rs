@@ -17,7 +17,7 @@ const FORMS_PER_ROW: usize = 40;
 #[rustfmt::skip]
 const LEFT_OUT: &[&str] = &[
     "clusterlaunchcontrol", "cp.async.bulk", "istypep", "multimem",
-    "red.async", "st.async", "st.bulk", "suld", "suq", "sured", "sust", "tcgen05", "tex", "tld4", "txq",
+    "red.async", "st.async", "st.bulk", "suq", "tcgen05", "tex", "txq",
 ];
 
 /// Unsupported forms of supported instructions: stochastic rounding, whose random-bit layout the manual shows in figures only; the special

@@ -16,19 +16,19 @@ use oriole_isa::Effect;
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::WaitLoop;
 use crate::converge::{CfgAnalyses, WarpConvergence, divergent_blocks};
 use crate::definitions::Definitions;
 
 /// Limit on the number of instructions that move before one wait: they need registers while the warp waits.
 const MAX_MOVED: usize = 16;
 
-/// Moves the computations of operands of the first instructions after the loops before the loops.
-pub(super) fn run(function: &mut Function, flow: &ControlFlow, loops: &[WaitLoop], threads: Threads) {
+/// Moves the computations of operands of the first instructions after the loops before the loops. `loops` has the blocks before and after
+/// each loop.
+pub(super) fn run(function: &mut Function, flow: &ControlFlow, loops: &[(Block, Block)], threads: Threads) {
     let moved: Vec<(Block, Block, Vec<Inst>)> = loops
         .iter()
-        .filter(|found| flow.predecessors(found.after).len() == 1)
-        .map(|found| (found.before, found.after, operands_of_first_reader(function, found.after)))
+        .filter(|&&(_, after)| flow.predecessors(after).len() == 1)
+        .map(|&(before, after)| (before, after, operands_of_first_reader(function, after)))
         .filter(|(_, _, insts)| !insts.is_empty())
         .collect();
     if moved.is_empty() {
